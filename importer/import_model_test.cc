@@ -81,11 +81,16 @@ TEST_P(FixtureTest, MakesAJobThatIsPlannedWithTheWeightsOfItsFile) {
 
 INSTANTIATE_TEST_SUITE_P(Archives, FixtureTest,
                          testing::Values("lenet.pt2", "lenet.new.pt2", "resnet.pt2", "unet3d.pt2", "unet3d.new.pt2",
-                                         "mixed.pt2", "transformer.pt2"));
+                                         "mixed.pt2", "transformer.pt2", "slices.pt2", "sequential.pt2", "nnunet.pt2",
+                                         "nnunet_resenc.pt2", "monai_unet.pt2", "dynunet.pt2", "segresnet.pt2"));
 
 TEST(ImportModelTest, NamesLayersAsModules) {
   EXPECT_THAT(Names(Imported("lenet.pt2")), ElementsAre("conv1", "relu", "max_pool2d", "conv2", "relu_2",
                                                         "max_pool2d_2", "view", "fc1", "tanh", "drop", "fc2"));
+}
+
+TEST(ImportModelTest, NamesLayersOfASequentialByTheirNumbers) {
+  EXPECT_THAT(Names(Imported("sequential.pt2")), ElementsAre("0", "1", "2.0", "2.1", "3", "4"));
 }
 
 TEST(ImportModelTest, ReadsBothFormsOfArchivesAlike) {

@@ -204,6 +204,20 @@ std::string PickleError(const std::string& pickle) {
   return std::string(ReadTensorPickle(pickle, "f").status().message());
 }
 
+TEST(TensorPickleTest, ReadsParametersWithAttributes) {
+  constexpr char kPickle[] =
+      "\x80\x02}X\x01\0\0\0wctorch._utils\n_rebuild_parameter_with_state\n(ctorch._utils\n_rebuild_tensor_v2\n("
+      "(X\x07\0\0\0storagectorch\nDoubleStorage\nX\x01\0\0\0"
+      "0X\x03\0\0\0cpuK\x06tQK\x00K\x02K\x03\x86K\x03K\x01\x86\x89}tR"
+      "\x88}}X\x04\0\0\0typeX\x09\0\0\0unguardedstRs.";
+  const auto tensors = ReadTensorPickle(absl::string_view(kPickle, sizeof(kPickle) - 1), "f");
+  ASSERT_TRUE(tensors.ok()) << tensors.status();
+  ASSERT_EQ(tensors->size(), 1);
+  EXPECT_EQ((*tensors)[0].name, "w");
+  EXPECT_EQ((*tensors)[0].dtype, DType::kFloat64);
+  EXPECT_THAT((*tensors)[0].shape, testing::ElementsAre(2, 3));
+}
+
 TEST(TensorPickleTest, ExecutesNothing) {
   EXPECT_THAT(PickleError("\x80\x02"
                           "cos\nsystem\n(X\x02\x00\x00\x00idtR."),

@@ -33,6 +33,8 @@ constexpr TypeName kStorages[] = {
 };
 constexpr char kRebuildTensor[] = "torch._utils _rebuild_tensor_v2";
 constexpr char kRebuildParameter[] = "torch._utils _rebuild_parameter";
+// One that has attributes of its own, which PyTorch's compiler leaves on parameters that forward uses by themselves.
+constexpr char kRebuildParameterWithState[] = "torch._utils _rebuild_parameter_with_state";
 constexpr char kParameter[] = "torch.nn.parameter Parameter";
 constexpr char kOrderedDict[] = "collections OrderedDict";
 
@@ -155,7 +157,8 @@ class Machine {
   }
 
   absl::Status PushFunction(const std::string& name) {
-    bool known = name == kRebuildTensor || name == kRebuildParameter || name == kParameter || name == kOrderedDict;
+    bool known = name == kRebuildTensor || name == kRebuildParameter || name == kRebuildParameterWithState ||
+                 name == kParameter || name == kOrderedDict;
     for (const TypeName& storage : kStorages) known = known || name == storage.storage;
     if (!known) return Refused(absl::StrCat("it names the function ", PrintableText(name, kMaxShownName)));
     PushText(Kind::kFunction, name);
@@ -342,7 +345,8 @@ absl::Status Machine::Call() {
     Push(std::move(tensor));
     return absl::OkStatus();
   }
-  if ((name == kRebuildParameter || name == kParameter) && !items.empty() && values_[items[0]].kind == Kind::kTensor) {
+  if ((name == kRebuildParameter || name == kRebuildParameterWithState || name == kParameter) && !items.empty() &&
+      values_[items[0]].kind == Kind::kTensor) {
     stack_.push_back(items[0]);
     return absl::OkStatus();
   }

@@ -1,5 +1,5 @@
 // The pickle of a file that torch.save wrote, read as data: a dict of tensors by name. Nothing in it is executed: the
-// reader knows the few instructions that tensors need, and the four functions that rebuild them by name; anything else
+// reader knows the few instructions that tensors need, and the five functions that rebuild them by name; anything else
 // is refused.
 //
 //   ADJOIN_ASSIGN_OR_RETURN(std::vector<StoredTensor> tensors, ReadTensorPickle(pickle, "serialized_state_dict.pt"));

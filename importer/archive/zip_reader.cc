@@ -30,6 +30,9 @@ constexpr int64_t kMaxCommentBytes = 0xffff;
 constexpr uint32_t kIn64 = 0xffffffff;  // the number stands in the zip64 record
 constexpr uint16_t kExtra64 = 1;
 constexpr size_t kMaxShownName = 200;
+constexpr int64_t kPieceBytes = 1 << 20;
+constexpr uint16_t kDeflated = 8;
+constexpr uint64_t kMostInflation = 1032;  // of deflate: 258 bytes of 2 bits
 
 template <typename T>
 T Number(absl::string_view bytes, size_t at) {
@@ -65,12 +68,11 @@ bool TakeExtra64(absl::string_view extra, Claim& claim) {
   return wanted.empty();
 }
 
-absl::Status Damaged(const std::string& path, absl::string_view what) {
-  return absl::DataLossError(
-      absl::StrCat(path, ": ", what, "; right would be the archive as torch.export.save wrote it"));
-}
-
 }  // namespace
+
+absl::Status ZipReader::Damaged(const std::string& what) const {
+  return absl::DataLossError(absl::StrCat(path_, ": ", what, "; right would be ", form_.right));
+}
 
 absl::Status FileRange::ReadAt(int64_t offset, void* out, int64_t count) const {
   if (offset < 0 || count < 0 || offset > bytes || count > bytes - offset) {
@@ -100,8 +102,9 @@ absl::StatusOr<std::unique_ptr<InputFile>> InputFile::Open(const std::string& pa
   return std::unique_ptr<InputFile>(new InputFile(path, std::move(fd), info.st_size));
 }
 
-absl::StatusOr<ZipReader> ZipReader::Open(FileRange range) {
+absl::StatusOr<ZipReader> ZipReader::Open(FileRange range, const ZipForm& form) {
   ZipReader reader;
+  reader.form_ = form;
   reader.path_ = range.file->path();
   ADJOIN_RETURN_IF_ERROR(reader.ReadDirectory(range));
   ADJOIN_RETURN_IF_ERROR(reader.Order());
@@ -114,7 +117,7 @@ absl::Status ZipReader::ReadDirectory(FileRange range) {
   ADJOIN_RETURN_IF_ERROR(range.ReadAt(tail_begin, tail.data(), static_cast<int64_t>(tail.size())));
   int64_t end = static_cast<int64_t>(tail.size()) - kEndBytes;
   while (end >= 0 && Number<uint32_t>(tail, static_cast<size_t>(end)) != kEnd) --end;
-  if (end < 0) return Damaged(path_, "not a zip archive, or cut off: its directory is missing");
+  if (end < 0) return Damaged("not a zip archive, or cut off: its directory is missing");
   const size_t at = static_cast<size_t>(end);
   uint64_t count = Number<uint16_t>(tail, at + 10);
   uint64_t bytes = Number<uint32_t>(tail, at + 12), begin = Number<uint32_t>(tail, at + 16);
@@ -126,11 +129,11 @@ absl::Status ZipReader::ReadDirectory(FileRange range) {
     if (Number<uint32_t>(record, 0) == kEnd64Locator) {
       const uint64_t position = Number<uint64_t>(record, 8);
       if (locator < kEnd64Bytes || position > static_cast<uint64_t>(locator - kEnd64Bytes)) {
-        return Damaged(path_, "the zip64 record is not in the file");
+        return Damaged("the zip64 record is not in the file");
       }
       record.resize(static_cast<size_t>(kEnd64Bytes));
       ADJOIN_RETURN_IF_ERROR(range.ReadAt(static_cast<int64_t>(position), record.data(), kEnd64Bytes));
-      if (Number<uint32_t>(record, 0) != kEnd64) return Damaged(path_, "the zip64 record is damaged");
+      if (Number<uint32_t>(record, 0) != kEnd64) return Damaged("the zip64 record is damaged");
       count = Number<uint64_t>(record, 32);
       bytes = Number<uint64_t>(record, 40);
       begin = Number<uint64_t>(record, 48);
@@ -138,10 +141,10 @@ absl::Status ZipReader::ReadDirectory(FileRange range) {
     }
   }
   if (begin > static_cast<uint64_t>(before) || bytes > static_cast<uint64_t>(before) - begin) {
-    return Damaged(path_, "the zip directory is not in the file");
+    return Damaged("the zip directory is not in the file");
   }
   if (bytes > static_cast<uint64_t>(kMaxDirectoryBytes)) {
-    return Damaged(path_, absl::StrCat("the zip directory has ", bytes, " bytes, more than ", kMaxDirectoryBytes));
+    return Damaged(absl::StrCat("the zip directory has ", bytes, " bytes, more than ", kMaxDirectoryBytes));
   }
   return ParseDirectory(range, static_cast<int64_t>(begin), static_cast<int64_t>(bytes), count);
 }
@@ -152,12 +155,12 @@ absl::Status ZipReader::ParseDirectory(FileRange range, int64_t begin, int64_t b
   absl::string_view rest = directory;
   while (!rest.empty()) {
     if (rest.size() < static_cast<size_t>(kDirectoryEntryBytes) || Number<uint32_t>(rest, 0) != kDirectoryEntry) {
-      return Damaged(path_, absl::StrCat("entry ", entries_.size(), " of the zip directory is damaged"));
+      return Damaged(absl::StrCat("entry ", entries_.size(), " of the zip directory is damaged"));
     }
     const size_t name = Number<uint16_t>(rest, 28), extra = Number<uint16_t>(rest, 30),
                  note = Number<uint16_t>(rest, 32);
     const size_t fixed = static_cast<size_t>(kDirectoryEntryBytes);
-    if (rest.size() < fixed + name + extra + note) return Damaged(path_, "the zip directory is cut off");
+    if (rest.size() < fixed + name + extra + note) return Damaged("the zip directory is cut off");
     Claim claim{std::string(rest.substr(fixed, name)),
                 Number<uint16_t>(rest, 8),
                 Number<uint16_t>(rest, 10),
@@ -167,30 +170,36 @@ absl::Status ZipReader::ParseDirectory(FileRange range, int64_t begin, int64_t b
                 Number<uint32_t>(rest, 42)};
     const std::string shown = PrintableText(claim.name, kMaxShownName);
     if (!TakeExtra64(rest.substr(fixed + name, extra), claim)) {
-      return Damaged(path_, absl::StrCat("the size of ", shown, " is missing"));
+      return Damaged(absl::StrCat("the size of ", shown, " is missing"));
     }
     rest.remove_prefix(fixed + name + extra + note);
-    if ((claim.flags & 1) != 0) return Damaged(path_, absl::StrCat(shown, " is encrypted"));
-    if (claim.method != 0) return Damaged(path_, absl::StrCat(shown, " is compressed, which PyTorch never does"));
+    if ((claim.flags & 1) != 0) return Damaged(absl::StrCat(shown, " is encrypted"));
+    const bool deflated = claim.method == kDeflated && form_.deflated;
+    if (claim.method != 0 && !deflated) {
+      return Damaged(absl::StrCat(shown, form_.deflated ? " is compressed by another method than deflate"
+                                                        : " is compressed, which PyTorch never does"));
+    }
     // Data lie before the directory.
     std::string header(static_cast<size_t>(kLocalHeaderBytes), '\0');
     if (claim.header > static_cast<uint64_t>(begin) || begin - static_cast<int64_t>(claim.header) < kLocalHeaderBytes) {
-      return Damaged(path_, absl::StrCat(shown, " is not in the file"));
+      return Damaged(absl::StrCat(shown, " is not in the file"));
     }
     const int64_t at = static_cast<int64_t>(claim.header);
     ADJOIN_RETURN_IF_ERROR(range.ReadAt(at, header.data(), kLocalHeaderBytes));
-    if (Number<uint32_t>(header, 0) != kLocalHeader)
-      return Damaged(path_, absl::StrCat(shown, " has a damaged header"));
+    if (Number<uint32_t>(header, 0) != kLocalHeader) return Damaged(absl::StrCat(shown, " has a damaged header"));
     const int64_t data = at + kLocalHeaderBytes + Number<uint16_t>(header, 26) + Number<uint16_t>(header, 28);
-    if (data > begin || claim.bytes > static_cast<uint64_t>(begin - data) || claim.packed != claim.bytes) {
-      return Damaged(path_, absl::StrCat(shown, " claims ", claim.bytes, " bytes, which the file does not have"));
+    const bool sizes_agree = deflated ? claim.bytes / kMostInflation <= claim.packed : claim.packed == claim.bytes;
+    if (data > begin || claim.packed > static_cast<uint64_t>(begin - data) || !sizes_agree) {
+      return Damaged(absl::StrCat(shown, " claims ", claim.bytes, " bytes, which the file does not have"));
     }
-    entries_.push_back(
-        {std::move(claim.name), {range.file, range.begin + data, static_cast<int64_t>(claim.bytes)}, claim.crc});
+    entries_.push_back({std::move(claim.name),
+                        {range.file, range.begin + data, static_cast<int64_t>(claim.packed)},
+                        claim.crc,
+                        static_cast<int64_t>(claim.bytes),
+                        deflated});
   }
   if (count != entries_.size()) {
-    return Damaged(path_,
-                   absl::StrCat("the zip directory has ", entries_.size(), " entries, not ", count, " as it says"));
+    return Damaged(absl::StrCat("the zip directory has ", entries_.size(), " entries, not ", count, " as it says"));
   }
   return absl::OkStatus();
 }
@@ -201,9 +210,9 @@ absl::Status ZipReader::Order() {
   });
   for (size_t i = 0; i < entries_.size(); ++i) {
     const std::string shown = PrintableText(entries_[i].name, kMaxShownName);
-    if (!index_of_.emplace(entries_[i].name, i).second) return Damaged(path_, absl::StrCat(shown, " is there twice"));
+    if (!index_of_.emplace(entries_[i].name, i).second) return Damaged(absl::StrCat(shown, " is there twice"));
     if (i > 0 && entries_[i - 1].data.begin + entries_[i - 1].data.bytes > entries_[i].data.begin) {
-      return Damaged(path_, absl::StrCat(shown, " overlaps another entry"));
+      return Damaged(absl::StrCat(shown, " overlaps another entry"));
     }
   }
   return absl::OkStatus();
@@ -216,14 +225,49 @@ const ZipEntry* ZipReader::Find(const std::string& name) const {
 
 absl::StatusOr<std::string> ZipReader::ReadWhole(const ZipEntry& entry, int64_t max_bytes) const {
   const std::string shown = PrintableText(entry.name, kMaxShownName);
-  if (entry.data.bytes > max_bytes) {
-    return Damaged(path_, absl::StrCat(shown, " has ", entry.data.bytes, " bytes, more than ", max_bytes));
+  if (entry.bytes > max_bytes) {
+    return Damaged(absl::StrCat(shown, " has ", entry.bytes, " bytes, more than ", max_bytes));
   }
-  std::string content(static_cast<size_t>(entry.data.bytes), '\0');
-  ADJOIN_RETURN_IF_ERROR(entry.data.ReadAt(0, content.data(), entry.data.bytes));
+  std::string content(static_cast<size_t>(entry.bytes), '\0');
+  if (entry.deflated) {
+    ADJOIN_RETURN_IF_ERROR(Inflate(entry, shown, content));
+  } else {
+    ADJOIN_RETURN_IF_ERROR(entry.data.ReadAt(0, content.data(), entry.data.bytes));
+  }
   const uLong crc = crc32_z(crc32_z(0, nullptr, 0), reinterpret_cast<const Bytef*>(content.data()), content.size());
-  if (crc != entry.crc) return Damaged(path_, absl::StrCat(shown, " has a wrong checksum"));
+  if (crc != entry.crc) return Damaged(absl::StrCat(shown, " has a wrong checksum"));
   return content;
+}
+
+absl::Status ZipReader::Inflate(const ZipEntry& entry, const std::string& shown, std::string& content) const {
+  z_stream stream = {};
+  if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) return absl::ResourceExhaustedError("zlib has no memory");
+  const std::unique_ptr<z_stream, int (*)(z_stream*)> end(&stream, inflateEnd);
+  std::string packed(static_cast<size_t>(std::min<int64_t>(entry.data.bytes, kPieceBytes)), '\0');
+  char spare = 0;  // what does not fit `content` shows here
+  int64_t read = 0;
+  size_t filled = 0;
+  int state = Z_OK;
+  while (state == Z_OK) {
+    if (stream.avail_in == 0) {
+      const int64_t count = std::min(kPieceBytes, entry.data.bytes - read);
+      ADJOIN_RETURN_IF_ERROR(entry.data.ReadAt(read, packed.data(), count));
+      read += count;
+      stream.next_in = reinterpret_cast<Bytef*>(packed.data());
+      stream.avail_in = static_cast<uInt>(count);
+    }
+    const bool full = filled == content.size();
+    const size_t room = full ? 1 : std::min(content.size() - filled, static_cast<size_t>(kPieceBytes));
+    stream.next_out = reinterpret_cast<Bytef*>(full ? &spare : &content[filled]);
+    stream.avail_out = static_cast<uInt>(room);
+    state = inflate(&stream, Z_NO_FLUSH);  // Z_BUF_ERROR where the entry ends too early
+    const size_t made = room - stream.avail_out;
+    if (full && made > 0)
+      return Damaged(absl::StrCat(shown, " inflates to more than the ", entry.bytes, " bytes it claims"));
+    filled += made;
+  }
+  if (state == Z_STREAM_END && filled == content.size()) return absl::OkStatus();
+  return Damaged(absl::StrCat(shown, " does not inflate to the ", entry.bytes, " bytes it claims"));
 }
 
 }  // namespace adjoin

@@ -1,4 +1,5 @@
 // Zip archives whose entries are stored, not compressed, as PyTorch writes them: each entry is a range of the file.
+// NumPy's may be deflated, where that is allowed.
 //
 //   ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<InputFile> file, InputFile::Open("model.pt2"));
 //   ADJOIN_ASSIGN_OR_RETURN(ZipReader zip, ZipReader::Open(file->whole()));
@@ -6,8 +7,9 @@
 //   ADJOIN_ASSIGN_OR_RETURN(std::string text, zip.ReadWhole(*entry, /*max_bytes=*/100));
 //   ADJOIN_ASSIGN_OR_RETURN(ZipReader inner, ZipReader::Open(entry->data));    // an archive in the archive
 //
-// The format: APPNOTE.TXT of PKWARE, with the zip64 extension. A compressed entry is refused, so no entry is larger
-// than the file, and what an archive claims is never allocated. One thread.
+// The format: APPNOTE.TXT of PKWARE, with the zip64 extension. A compressed entry is refused unless ZipForm allows
+// it, so no entry is larger than the file, or, where it is deflated, than 1,032 times the file. What an archive claims
+// is allocated only within ReadWhole's `max_bytes`. One thread.
 #ifndef ADJOIN_IMPORTER_ARCHIVE_ZIP_READER_H_
 #define ADJOIN_IMPORTER_ARCHIVE_ZIP_READER_H_
 
@@ -56,8 +58,16 @@ class InputFile {
 
 struct ZipEntry {
   std::string name;
-  FileRange data;
+  FileRange data;  // as it is in the file
   uint32_t crc = 0;
+  int64_t bytes = 0;  // of its content; those of `data`, unless it is deflated
+  bool deflated = false;
+};
+
+// Which archives are read, and what messages about others call right.
+struct ZipForm {
+  bool deflated = false;  // entries may be
+  std::string right = "the archive as torch.export.save wrote it";
 };
 
 class ZipReader {
@@ -66,7 +76,7 @@ class ZipReader {
 
   // Errors: kDataLoss with the path: not a zip archive; cut off; compressed, encrypted or overlapping entries; names
   // that come twice; a directory of more than kMaxDirectoryBytes.
-  static absl::StatusOr<ZipReader> Open(FileRange range);
+  static absl::StatusOr<ZipReader> Open(FileRange range, const ZipForm& form = {});
 
   // In the order of their data in the file.
   const std::vector<ZipEntry>& entries() const { return entries_; }
@@ -80,8 +90,12 @@ class ZipReader {
   absl::Status ReadDirectory(FileRange range);
   absl::Status ParseDirectory(FileRange range, int64_t begin, int64_t bytes, uint64_t count);
   absl::Status Order();
+  // Fills `content`, which has the size that the entry claims.
+  absl::Status Inflate(const ZipEntry& entry, const std::string& shown, std::string& content) const;
+  absl::Status Damaged(const std::string& what) const;
 
   std::string path_;
+  ZipForm form_;
   std::vector<ZipEntry> entries_;
   std::map<std::string, size_t> index_of_;
 };

@@ -239,16 +239,28 @@ class ProgramReader {
     node.overload = std::string(parts.second);
   }
 
+  // "layer1.0" of "layer1.0", and of "getattr(L['self'].layer1, '0')", as programs have it where a module has no name
+  // of its own. The model itself is "L['self']" or, a Sequential, "L['fn']".
+  static std::string PathOf(absl::string_view path) {
+    std::string within;
+    while (absl::ConsumePrefix(&path, "getattr(")) {
+      const size_t comma = path.rfind(", '"), end = path.rfind("')");
+      if (comma == absl::string_view::npos || end == absl::string_view::npos || end < comma + 3) break;
+      within = absl::StrCat(".", path.substr(comma + 3, end - comma - 3), path.substr(end + 2), within);
+      path = path.substr(0, comma);
+    }
+    if (!absl::ConsumePrefix(&path, "L['self']")) absl::ConsumePrefix(&path, "L['fn']");
+    const std::string whole = absl::StrCat(path, within);
+    return whole.substr(!whole.empty() && whole[0] == '.' ? 1 : 0);
+  }
+
   // "key,path,type;key,path,type": the modules that the operator ran in, outermost first.
   static void SetModule(const std::string& stack, OpNode& node) {
     const absl::string_view last =
         absl::string_view(stack).substr(stack.rfind(';') == std::string::npos ? 0 : stack.rfind(';') + 1);
     const size_t first_comma = last.find(','), last_comma = last.rfind(',');
     if (first_comma == absl::string_view::npos || first_comma == last_comma) return;
-    absl::string_view path = last.substr(first_comma + 1, last_comma - first_comma - 1);
-    absl::ConsumePrefix(&path, "L['self']");
-    absl::ConsumePrefix(&path, ".");
-    node.module = std::string(path);
+    node.module = PathOf(last.substr(first_comma + 1, last_comma - first_comma - 1));
     node.module_type = std::string(last.substr(last_comma + 1));
   }
 

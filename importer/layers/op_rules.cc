@@ -3,7 +3,8 @@
 namespace adjoin {
 
 const OpRule* FindOpRule(const std::string& op) {
-  for (const OpRules* rules : {&ConvolutionRules(), &NormRules(), &PointwiseRules(), &PoolRules(), &ShapeRules()}) {
+  for (const OpRules* rules :
+       {&ConvolutionRules(), &NormRules(), &PointwiseRules(), &PoolRules(), &ShapeRules(), &SliceRules()}) {
     const auto found = rules->find(op);
     if (found != rules->end()) return &found->second;
   }
@@ -13,17 +14,16 @@ const OpRule* FindOpRule(const std::string& op) {
 bool ReturnsNew(const std::string& op) {
   if (op == "dropout" || op == "feature_dropout") return false;  // the argument itself where it does nothing
   if (op == "cat" || op == "clone" || op == "concat" || op == "flip" || op == "roll") return true;
-  return FindOpRule(op) != nullptr && ShapeRules().count(op) == 0 && op != "pad" && op != "constant_pad_nd";
+  return FindOpRule(op) != nullptr && ShapeRules().count(op) == 0 && SliceRules().count(op) == 0 && op != "pad" &&
+         op != "constant_pad_nd";
 }
 
 std::string NearestLayer(const std::string& op) {
   static const auto* nearest = new std::map<std::string, std::string>{
       {"baddbmm", "attention, or linear for a product with a parameter"},
       {"bmm", "attention, or linear for a product with a parameter"},
-      {"chunk", "crop, for each of the parts"},
       {"div", "multiply, for the product of two layers' outputs"},
       {"einsum", "attention, or linear for a product with a parameter"},
-      {"expand", "expand"},
       {"index", "index_select"},
       {"index_select", "index_select"},
       {"lstm", "custom"},
@@ -31,11 +31,7 @@ std::string NearestLayer(const std::string& op) {
       {"mean", "pool { mode: \"avg\" adaptive_size: 1 }, for a mean over all spatial dims"},
       {"mm", "linear, for a product with a parameter"},
       {"mul", "multiply, for the product of two layers' outputs"},
-      {"repeat", "repeat"},
       {"scaled_dot_product_attention", "attention, of a torch.nn.MultiheadAttention with batch_first=True"},
-      {"slice", "crop"},
-      {"split", "crop, for each of the parts"},
-      {"split_with_sizes", "crop, for each of the parts"},
       {"sub", "add"},
   };
   const auto found = nearest->find(op);

@@ -25,6 +25,7 @@ const OpRules& NormRules();
 const OpRules& PointwiseRules();
 const OpRules& PoolRules();
 const OpRules& ShapeRules();
+const OpRules& SliceRules();
 
 // Null where there is none.
 const OpRule* FindOpRule(const std::string& op);

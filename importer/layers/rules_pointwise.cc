@@ -131,13 +131,15 @@ absl::Status LogSoftmax(const OpNode& node, LayerBuilder& builder) { return AddS
 
 // A model is exported as it predicts, and trained with the dropout that it then has.
 absl::Status AddDropout(const OpNode& node, LayerBuilder& builder, bool channel) {
+  // "self" in those that work in place.
+  const std::string input = node.Tensor(node.Has("input") ? "input" : "self");
   const double p = node.Float("p", 0.5);
-  if (p == 0) return builder.Alias(node, node.Tensor("input"));
+  if (p == 0) return builder.Alias(node, input);
   Layer layer;
   layer.mutable_dropout()->set_p(p);
   if (channel) layer.mutable_dropout()->set_channel(true);
-  ADJOIN_RETURN_IF_ERROR(builder.Add(node, std::move(layer), {node.Tensor("input")}));
-  builder.ShareElements(node, node.Tensor("input"));
+  ADJOIN_RETURN_IF_ERROR(builder.Add(node, std::move(layer), {input}));
+  builder.ShareElements(node, input);
   return absl::OkStatus();
 }
 absl::Status DropoutLayer(const OpNode& node, LayerBuilder& builder) { return AddDropout(node, builder, false); }

@@ -115,6 +115,7 @@ absl::Status Converted(const OpNode& node, LayerBuilder& builder) {
 absl::Status Concatenated(const OpNode& node, LayerBuilder& builder) {
   const auto found = node.arguments.find("tensors");
   if (found == node.arguments.end() || found->second.tensors.empty()) return Unsupported("it has no tensors");
+  if (found->second.tensors.size() == 1) return builder.Alias(node, found->second.tensors[0], Shares::kNever);
   Layer layer;
   ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> shape, builder.Shape(found->second.tensors[0]));
   const int64_t dim = DimFromFirst(node.Int("dim", 0), shape.size());

@@ -141,6 +141,32 @@ class Transformer(nn.Module):
         return self.head(self.norm(x + self.attend(x, x, x, need_weights=False)[0]))
 
 
+class Slices(nn.Module):
+    """Parts of tensors, and a dropout that works in place."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(2, 12, 3, padding=1)
+        self.drop = nn.Dropout(0.3, inplace=True)
+        self.fc = nn.Linear(10, 5)
+
+    def forward(self, x):
+        x = self.drop(self.conv(x))
+        a, b, c = x.split(4, dim=1)
+        d, e = c.chunk(2, dim=1)
+        x = a[:, :, 1:-1] * torch.sigmoid(b[:, :, 2:]) + torch.cat((d, e), 1)[:, :, :-2]
+        first, *_, last = x.unbind(1)
+        y = x[:, :, ::2, 1:9:3] + x.narrow(2, 0, 4)[..., :3]
+        z = self.fc(first + last.unsqueeze(1).expand(-1, 3, -1, -1).select(1, 2))
+        return z[:, None, :4, :3] * y.repeat(1, 1, 1, 2)[:, :, :, -3:]
+
+
+def sequential():
+    """Modules without names of their own."""
+    return nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.ReLU(), nn.Sequential(nn.BatchNorm2d(4), nn.Tanh()),
+                         nn.Flatten(), nn.Linear(4 * 6 * 5, 3))
+
+
 class Refused(nn.Module):
     """Operators that have no layer, twice in one module and once in another."""
 
@@ -204,6 +230,8 @@ def main():
                 ("unet3d", UNet3d().double(), torch.randn(2, 1, 8, 12, 8).double(), True),
                 ("mixed", Mixed().double(), torch.randn(3, 2, 9, 8).double(), False),
                 ("transformer", Transformer().double(), torch.randint(0, 20, (3, 7)), False),
+                ("slices", Slices().double(), torch.randn(2, 2, 10, 10).double(), False),
+                ("sequential", sequential().double(), torch.randn(2, 1, 6, 5).double(), False),
                 ("refused", Refused(), torch.randn(2, 3, 4), False)]
     for name, model, x, newer in networks:
         model.eval()

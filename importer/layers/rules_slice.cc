@@ -1,0 +1,214 @@
+// Parts of a tensor, and tensors that are repeated.
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "importer/layers/op_rules.h"
+#include "importer/layers/rule_arguments.h"
+
+namespace adjoin {
+namespace {
+
+constexpr int64_t kMostIndices = 65536;  // in one layer's list
+
+// Elements begin, begin + step, ... of one dim of a value: `count` of them.
+struct Range {
+  std::string input;
+  std::vector<int64_t> shape;
+  int64_t dim = 0, begin = 0, count = 0, step = 1;
+
+  int64_t extent() const { return shape[static_cast<size_t>(dim)]; }
+  bool whole() const { return begin == 0 && count == extent() && step == 1; }
+};
+
+// The input and the dim, of which everything is taken so far.
+absl::StatusOr<Range> WholeOf(const OpNode& node, const LayerBuilder& builder) {
+  Range range;
+  range.input = node.Tensor("self");
+  ADJOIN_ASSIGN_OR_RETURN(range.shape, builder.Shape(range.input));
+  range.dim = DimFromFirst(node.Int("dim", 0), range.shape.size());
+  if (range.dim < 0) return Unsupported("its dim is not one of its input");
+  range.count = range.extent();
+  return range;
+}
+
+absl::Status AddRange(const OpNode& node, const Range& range, LayerBuilder& builder) {
+  if (range.whole()) {
+    ADJOIN_RETURN_IF_ERROR(builder.Alias(node, range.input, LayerBuilder::Shares::kNever));
+    builder.ShareElements(node, range.input);
+    return absl::OkStatus();
+  }
+  if (range.dim == 0) return Unsupported("it takes some samples of the batch; right would be dims after dim 0");
+  if (range.extent() < 0) return Unsupported("its dim has an extent that is not fixed");
+  if (range.begin < 0 || range.count < 1 || range.step < 1 ||
+      range.begin + (range.count - 1) * range.step >= range.extent()) {
+    return Unsupported("it takes nothing, or what its input of ", range.extent(), " elements does not have");
+  }
+  Layer layer;
+  if (range.step == 1) {
+    Shape& crop = *layer.mutable_crop();
+    for (size_t i = range.shape.size() - 1; i > static_cast<size_t>(range.dim); --i) {
+      crop.add_arg(0);
+      crop.add_arg(0);
+    }
+    crop.add_arg(range.begin);
+    crop.add_arg(range.extent() - range.begin - range.count);
+  } else {
+    if (range.count > kMostIndices) return Unsupported("it takes more than ", kMostIndices, " elements with steps");
+    layer.mutable_index_select()->add_arg(range.dim);
+    for (int64_t i = 0; i < range.count; ++i) layer.mutable_index_select()->add_arg(range.begin + i * range.step);
+  }
+  ADJOIN_RETURN_IF_ERROR(builder.Add(node, std::move(layer), {range.input}));
+  builder.ShareElements(node, range.input);
+  return absl::OkStatus();
+}
+
+// The same operator with output `i` alone.
+OpNode WithOutput(const OpNode& node, size_t i) {
+  OpNode one = node;
+  one.outputs = {node.outputs[i]};
+  return one;
+}
+
+absl::Status Sliced(const OpNode& node, LayerBuilder& builder) {
+  ADJOIN_ASSIGN_OR_RETURN(Range range, WholeOf(node, builder));
+  range.step = node.Int("step", 1);
+  if (range.step < 1) return Unsupported("its step must be 1 or more");
+  const int64_t extent = range.extent();
+  if (extent < 0) {
+    // The whole batch, of which nothing more is known.
+    if (node.Int("start", 0) == 0 && node.Int("end", INT64_MAX) == INT64_MAX && range.step == 1) {
+      return AddRange(node, range, builder);
+    }
+    return Unsupported("its dim has an extent that is not fixed");
+  }
+  const auto position = [&](int64_t at) { return std::clamp<int64_t>(at < 0 ? at + extent : at, 0, extent); };
+  range.begin = position(node.Int("start", 0));
+  const int64_t elements = position(node.Int("end", INT64_MAX)) - range.begin;
+  range.count = elements <= 0 ? 0 : (elements - 1) / range.step + 1;
+  return AddRange(node, range, builder);
+}
+
+absl::Status Narrowed(const OpNode& node, LayerBuilder& builder) {
+  ADJOIN_ASSIGN_OR_RETURN(Range range, WholeOf(node, builder));
+  range.begin = node.Int("start", 0);
+  if (range.begin < 0) range.begin += std::max<int64_t>(range.extent(), 0);
+  range.count = node.Int("length", 0);
+  if (range.begin < 0 || range.begin > range.extent() || range.count > range.extent() - range.begin) {
+    return Unsupported("it takes what its input does not have");
+  }
+  return AddRange(node, range, builder);
+}
+
+// One element of a dim, which the result lacks.
+absl::Status AddElement(const OpNode& node, Range range, int64_t index, LayerBuilder& builder) {
+  range.begin = index;
+  range.count = 1;
+  if (range.dim == 0) return Unsupported("it takes one sample of the batch; right would be a dim after dim 0");
+  if (range.shape.size() < 3) return Unsupported("its result has no dim but the batch");
+  OpNode part = node;
+  part.outputs = {absl::StrCat(node.outputs[0], " before it lost a dim")};
+  ADJOIN_RETURN_IF_ERROR(AddRange(part, range, builder));
+  Layer layer;
+  for (size_t i = 1; i < range.shape.size(); ++i) {
+    if (static_cast<int64_t>(i) == range.dim) continue;
+    if (range.shape[i] < 0) return Unsupported("its input has an extent that is not fixed");
+    layer.mutable_reshape()->add_arg(range.shape[i]);
+  }
+  ADJOIN_RETURN_IF_ERROR(builder.Add(node, std::move(layer), {part.outputs[0]}));
+  builder.ShareElements(node, range.input);
+  return absl::OkStatus();
+}
+
+absl::Status Selected(const OpNode& node, LayerBuilder& builder) {
+  if (node.outputs.empty()) return Unsupported("it returns nothing");
+  ADJOIN_ASSIGN_OR_RETURN(const Range range, WholeOf(node, builder));
+  const int64_t index = node.Int("index", 0);
+  return AddElement(node, range, index < 0 ? index + std::max<int64_t>(range.extent(), 0) : index, builder);
+}
+
+absl::Status Unbound(const OpNode& node, LayerBuilder& builder) {
+  ADJOIN_ASSIGN_OR_RETURN(const Range range, WholeOf(node, builder));
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    if (node.outputs[i].empty()) continue;
+    ADJOIN_RETURN_IF_ERROR(AddElement(WithOutput(node, i), range, static_cast<int64_t>(i), builder));
+  }
+  return absl::OkStatus();
+}
+
+// split, chunk: ranges behind each other, each as long as its result.
+absl::Status Split(const OpNode& node, LayerBuilder& builder) {
+  ADJOIN_ASSIGN_OR_RETURN(const Range whole, WholeOf(node, builder));
+  if (whole.extent() < 0) return Unsupported("its dim has an extent that is not fixed");
+  std::vector<int64_t> lengths = node.Ints("split_sizes", node.Ints("split_size"));
+  if (node.Has("chunks")) {
+    const int64_t chunks = node.Int("chunks", 1);
+    if (chunks < 1) return Unsupported("it has ", chunks, " parts");
+    lengths = {whole.extent() / chunks + (whole.extent() % chunks != 0 ? 1 : 0)};
+  }
+  int64_t begin = 0;
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    Range range = whole;
+    range.begin = begin;
+    const int64_t left = whole.extent() - begin;
+    if (lengths.empty() || (lengths.size() > 1 && i >= lengths.size())) return Unsupported("it has too few lengths");
+    const int64_t length = lengths.size() == 1 ? lengths[0] : lengths[i];
+    if (length < 1 || left < 1) return Unsupported("a part of it is empty");
+    range.count = std::min(length, left);
+    begin += range.count;
+    if (node.outputs[i].empty()) continue;
+    ADJOIN_RETURN_IF_ERROR(AddRange(WithOutput(node, i), range, builder));
+  }
+  return absl::OkStatus();
+}
+
+// Dims of extent 1 become longer; the batch stays.
+absl::Status Expanded(const OpNode& node, LayerBuilder& builder) {
+  const std::string input = node.Tensor("self");
+  ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> from, builder.Shape(input));
+  if (node.outputs.empty()) return Unsupported("it returns nothing");
+  ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> to, builder.Shape(node.outputs[0]));
+  if (from == to) return builder.Alias(node, input, LayerBuilder::Shares::kAlways);
+  if (from.size() != to.size() || from.empty() || from[0] != to[0]) {
+    return Unsupported("it changes the batch or adds dims; right would be a result with the dims of its input");
+  }
+  Layer layer;
+  for (size_t i = 0; i < to.size(); ++i) {
+    if (to[i] < 0 && i > 0) return Unsupported("its result has an extent that is not fixed");
+    layer.mutable_expand()->add_arg(from[i] == to[i] ? -1 : to[i]);
+  }
+  ADJOIN_RETURN_IF_ERROR(builder.Add(node, std::move(layer), {input}));
+  builder.ShareElements(node, input);
+  return absl::OkStatus();
+}
+
+absl::Status Repeated(const OpNode& node, LayerBuilder& builder) {
+  const std::string input = node.Tensor("self");
+  ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> shape, builder.Shape(input));
+  const std::vector<int64_t> repeats = node.Ints("repeats");
+  if (repeats.size() != shape.size() || repeats.empty() || repeats[0] != 1) {
+    return Unsupported("it repeats the batch or adds dims; right would be 1 for dim 0, and a number for each other");
+  }
+  Layer layer;
+  for (int64_t times : repeats) {
+    if (times < 1) return Unsupported("it repeats a dim ", times, " times");
+    layer.mutable_repeat()->add_arg(times);
+  }
+  return builder.Add(node, std::move(layer), {input});
+}
+
+}  // namespace
+
+const OpRules& SliceRules() {
+  static const auto* rules = new OpRules{
+      {"chunk", Split},  {"expand", Expanded}, {"narrow", Narrowed},        {"repeat", Repeated}, {"select", Selected},
+      {"slice", Sliced}, {"split", Split},     {"split_with_sizes", Split}, {"unbind", Unbound},
+  };
+  return *rules;
+}
+
+}  // namespace adjoin
