@@ -19,6 +19,7 @@
 #include "planner/auto/auto_layouts.h"
 #include "planner/spec/spec_include.h"
 #include "primitives/status_exception.h"
+#include "verify/against.h"
 #include "verify/recut.h"
 #include "verify/report.h"
 
@@ -66,6 +67,26 @@ absl::StatusOr<std::vector<VerifyResult>> Run(const std::string& file, const Spe
   return results;
 }
 
+absl::StatusOr<AgainstResult> RunAgainst(const std::string& file, const SpecChanges& changes,
+                                         const AgainstOptions& options) {
+  ADJOIN_ASSIGN_OR_RETURN(const LoadedSpec loaded, LoadSpec(file, changes));
+  try {
+    return VerifyAgainst(loaded.parsed, options);
+  } catch (...) {
+    return StatusFromCurrentException();
+  }
+}
+
+int AgainstCommand(const std::string& file, const SpecChanges& changes, const AgainstOptions& options) {
+  absl::StatusOr<AgainstResult> result = RunAgainst(file, changes, options);
+  if (result.ok() && !(std::cout << AgainstText(*result)).flush()) {
+    result = absl::DataLossError("standard output cannot be written");
+  }
+  if (result.ok()) return result->deviates() ? 1 : 0;
+  std::cerr << "adjoin verify: error: " << PrintableText(result.status().message()) << std::endl;
+  return 1;
+}
+
 bool AnyDeviates(const std::vector<VerifyResult>& results) {
   return std::any_of(results.begin(), results.end(), [](const VerifyResult& result) { return result.deviates(); });
 }
@@ -87,7 +108,8 @@ int RunVerifyCommand(int argc, char** argv, VerifyOptions options) {
          "Numbers of ranks, such as 1,2,4: layouts are re-cut, with --auto chosen for each; absent: the job's own")
       ->delimiter(',');
   app.add_option("--batch", options.batch, "Samples per step; absent: a few for each part of the batch");
-  app.add_option("--tolerance", options.tolerance, "Largest relative difference; absent: 1e-10");
+  app.add_option("--tolerance", options.tolerance,
+                 "Largest relative difference; absent: 1e-10; with --against 1e-4 of float32");
   app.add_option("--steps", options.steps, "Optimizer steps; absent: 1");
   app.add_option("--seed", options.seed, "Of parameters and samples")->capture_default_str();
   app.add_option("--set", changes.set, "PATH=VALUE: a field of the job to change first, as of `adjoin submit`")
@@ -96,8 +118,21 @@ int RunVerifyCommand(int argc, char** argv, VerifyOptions options) {
   app.add_option("--unset", changes.unset, "PATH: a field of the job to remove first, as of `adjoin submit`")
       ->allow_extra_args(false)
       ->type_name("PATH");
+  AgainstOptions against;
+  CLI::Option* sample = app.add_option(
+      "--against", against.sample,
+      "SAMPLE.npz: compare with what PyTorch computed: input.<field>, output, output.<layer>, in evaluation mode");
+  app.add_option("--weights", against.weights, "With --against: the model's safetensors file")->needs(sample);
+  app.add_option("--data-root", against.data_root, "With --against: the folder of the job's weights.init_from")
+      ->needs(sample);
+  for (const char* other : {"--batch", "--steps", "--seed"}) sample->excludes(app.get_option(other));
   AddAutoFlags(&app, layouts);
+  sample->excludes(app.get_option("--auto"));
   if (std::optional<int> code = ParseFlags(app, argc, argv)) return *code;
+  if (sample->count() > 0) {
+    against.verify = options;
+    return AgainstCommand(file, changes, against);
+  }
   absl::StatusOr<std::vector<VerifyResult>> results = Run(file, changes, layouts, options);
   if (results.ok()) {
     for (const VerifyResult& result : *results) {

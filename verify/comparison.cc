@@ -345,6 +345,17 @@ std::optional<Finding> WrongParameter(const LayerComparison& layer, const std::m
 
 }  // namespace
 
+Difference CompareParts(const at::Tensor& whole, const Layout& layout, const std::vector<at::Tensor>& parts,
+                        double least_scale) {
+  Difference worst;
+  const bool zero = least_scale == 0 && LargestOf(whole) == 0;
+  PartsOfTensor compared(whole, layout, /*step=*/1, &worst, zero ? 1 : least_scale);
+  for (size_t rank = 0; compared.fits() && rank < parts.size(); ++rank) {
+    compared.Part(static_cast<int>(rank), parts[rank]);
+  }
+  return worst;
+}
+
 absl::StatusOr<Comparison> Compare(const Plan& plan, const std::vector<SerialStep>& serial, const NamedTensors& initial,
                                    const std::vector<RankSteps>& ranks) {
   ADJOIN_ASSIGN_OR_RETURN(const ProgramPlan* program, VerifiedProgramOf(plan));

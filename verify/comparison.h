@@ -13,7 +13,10 @@
 #include <string>
 #include <vector>
 
+#include <ATen/core/Tensor.h>
+
 #include "absl/status/statusor.h"
+#include "primitives/geometry/layout.h"
 #include "proto/plan.pb.h"
 #include "verify/partitioned_run.h"
 #include "verify/serial_model.h"
@@ -34,6 +37,11 @@ struct Difference {
 
   bool deviates(double tolerance) const { return compared && !(relative <= tolerance); }
 };
+
+// Compares the ranks' parts of a tensor, in order of rank, with the whole. The scale is the largest |whole|, or
+// `least_scale` if that is less, or 1 if both are 0.
+Difference CompareParts(const at::Tensor& whole, const Layout& layout, const std::vector<at::Tensor>& parts,
+                        double least_scale);
 
 struct LayerComparison {
   std::string name;

@@ -3,6 +3,8 @@
 #include <memory>
 #include <utility>
 
+#include <ATen/core/grad_mode.h>
+
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "base/status_macros.h"
@@ -48,6 +50,20 @@ class Rank {
           RunStep(fields, *network, parameters, *sync, *optimizer, static_cast<int64_t>(steps.size()), step));
       steps.push_back(std::move(step));
     }
+    return absl::OkStatus();
+  }
+
+  // Of the first of the input's fields.
+  absl::Status RunForward(NamedTensors& values) {
+    ADJOIN_ASSIGN_OR_RETURN(Parameters parameters, Parameters::Create(plan_, rank_));
+    ADJOIN_RETURN_IF_ERROR(SetParameters(parameters));
+    ADJOIN_ASSIGN_OR_RETURN(auto network,
+                            Network::Create(plan_, program_.name(), &communicator_, &parameters, *input_.layers));
+    ADJOIN_ASSIGN_OR_RETURN(const NamedTensors fields, LocalFields(input_.fields.front()));
+    at::NoGradGuard no_grad;
+    Tape tape;
+    ADJOIN_ASSIGN_OR_RETURN(const Network::Result result, network->Forward(fields, tape, /*keep_values=*/true));
+    for (const auto& [name, value] : result.values) values[name] = value.detach().clone();
     return absl::OkStatus();
   }
 
@@ -161,6 +177,17 @@ absl::StatusOr<std::vector<RankSteps>> RunPartitioned(const Plan& plan, const Pa
   };
   ADJOIN_RETURN_IF_ERROR(RunRanksInMemory(ranks, run, kRunTimeout));
   return steps;
+}
+
+absl::StatusOr<std::vector<NamedTensors>> RunForward(const Plan& plan, const ProgramPlan& program,
+                                                     const PartitionedInput& input) {
+  const int ranks = static_cast<int>(plan.spec().ranks());
+  std::vector<NamedTensors> values(ranks);
+  const auto run = [&](Transport& transport) {
+    return Rank(plan, program, input, transport).RunForward(values[transport.rank()]);
+  };
+  ADJOIN_RETURN_IF_ERROR(RunRanksInMemory(ranks, run, kRunTimeout));
+  return values;
 }
 
 }  // namespace adjoin

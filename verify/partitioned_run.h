@@ -44,6 +44,11 @@ using RankSteps = std::vector<RankStep>;
 // shapes than the plan's.
 absl::StatusOr<std::vector<RankSteps>> RunPartitioned(const Plan& plan, const PartitionedInput& input);
 
+// What each rank has of every value of `program`, by ValuePlan::name, after a forward pass over one sample of fields.
+// Errors: as RunPartitioned.
+absl::StatusOr<std::vector<NamedTensors>> RunForward(const Plan& plan, const ProgramPlan& program,
+                                                     const PartitionedInput& input);
+
 // The part of `whole` that a rank holds.
 at::Tensor PartOf(const at::Tensor& whole, const Layout& layout, int rank);
 

@@ -17,6 +17,7 @@
 #include "layers/loss/serial_loss.h"
 #include "layers/rules/layer_kind.h"
 #include "primitives/status_exception.h"
+#include "verify/evaluation_functions.h"
 #include "verify/one_rank_layer.h"
 #include "verify/serial_optimizer.h"
 #include "verify/trained_data.h"
@@ -45,19 +46,20 @@ SerialModel::SerialModel(const JobSpec& spec, const SerialModelOptions& options)
       dataset_(TrainedData(spec_)),
       generator_(at::make_generator<at::CPUGeneratorImpl>(options.seed)),
       parameters_(generator_),
-      functions_(*options.functions) {}
+      functions_(options.evaluation ? InEvaluation(*options.functions) : *options.functions) {}
 
 SerialModel::~SerialModel() = default;
 
 absl::StatusOr<std::unique_ptr<SerialModel>> SerialModel::Create(const JobSpec& spec,
                                                                  const SerialModelOptions& options) {
   ADJOIN_ASSIGN_OR_RETURN(ExpandedSpec expanded, ExpandBlocks(spec));
+  if (options.evaluation) DropNoWeights(expanded.spec);
   std::unique_ptr<SerialModel> model(new SerialModel(expanded.spec, options));
   model->features_of_ = std::move(expanded.features_of);
   for (const Layer& layer : model->spec_.layer()) {
     const std::string kind = KindOf(layer);
     if (model->functions_.Find(kind) != nullptr) continue;
-    if (!layer.has_custom()) {
+    if (!layer.has_custom() || options.evaluation) {
       return absl::InvalidArgumentError(
           absl::StrCat("layer \"", layer.name(), "\": verify has no serial function for kind \"", kind, "\""));
     }
@@ -70,6 +72,7 @@ absl::StatusOr<std::unique_ptr<SerialModel>> SerialModel::Create(const JobSpec& 
     // Under the layer's own name: it keeps the layer's parameters. No kind is called like that.
     model->functions_.Register(absl::StrCat("layer ", layer.name()), OneRankLayer(*options.rules, *options.layers));
   }
+  if (options.evaluation) return model;
   if (spec.train().optimizer().kind_case() == Optimizer::KIND_NOT_SET) {
     return absl::InvalidArgumentError("verify compares a step of the job's optimizer: it has none");
   }
@@ -180,6 +183,28 @@ absl::StatusOr<SerialStep> SerialModel::RunStep() {
     return absl::Status(status.code(), absl::StrCat("the serial model, ", running, ": ", status.message()));
   }
   return step;
+}
+
+absl::StatusOr<NamedTensors> SerialModel::Evaluate(const NamedTensors& fields, const NamedTensors& parameters) {
+  SerialStep step;
+  step.fields = fields;
+  std::string running;
+  try {
+    torch::NoGradGuard no_grad;
+    live_.clear();
+    for (const auto& [name, tensor] : parameters) {
+      if (!parameters_.Has(name)) parameters_.Add(name, tensor, /*trained=*/false);
+    }
+    Tape tape;
+    for (int i = 0; i < spec_.layer_size(); ++i) {
+      running = absl::StrCat("layer \"", spec_.layer(i).name(), "\"");
+      RunLayer(i, step, tape);
+    }
+  } catch (...) {
+    const absl::Status status = StatusFromCurrentException();
+    return absl::Status(status.code(), absl::StrCat("the serial model, ", running, ": ", status.message()));
+  }
+  return live_;
 }
 
 NamedTensors SerialModel::InitialParameters() const {

@@ -52,6 +52,8 @@ struct SerialModelOptions {
   // For a Custom.type without a serial function: the layer itself on one rank.
   const LayerRules* rules = nullptr;
   const LayerRegistry* layers = nullptr;
+  // Only Evaluate is called; layers need functions, and the job no optimizer.
+  bool evaluation = false;
 };
 
 class SerialModel {
@@ -65,6 +67,11 @@ class SerialModel {
   // Draws samples, goes forward and backward, and lets the optimizer step.
   // Errors: kInternal for what LibTorch refuses (names the layer); kOutOfRange for a loss that is not finite.
   absl::StatusOr<SerialStep> RunStep();
+
+  // What the layers return of `fields` in evaluation mode, by layer, without graph. Both are whole, of float64 and
+  // int64; names are those of data fields and of the state_dict. Options::evaluation is set.
+  // Errors: kInternal for what LibTorch refuses (names the layer).
+  absl::StatusOr<NamedTensors> Evaluate(const NamedTensors& fields, const NamedTensors& parameters);
 
   // From before the first step; complete after it.
   NamedTensors InitialParameters() const;

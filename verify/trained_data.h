@@ -1,4 +1,4 @@
-// The data set that a job trains on, and its fields.
+// The data set that a job trains on, or that it predicts, and its fields.
 //
 //   const Field* image = FieldOf(TrainedData(spec), "image");
 #ifndef ADJOIN_VERIFY_TRAINED_DATA_H_
@@ -12,8 +12,9 @@ namespace adjoin {
 
 // `spec` has passed the planner, so there is one.
 inline const Dataset& TrainedData(const JobSpec& spec) {
+  const std::string& name = spec.kind() == PREDICT ? spec.predict().dataset() : spec.train().dataset();
   int index = 0;
-  while (spec.dataset(index).name() != spec.train().dataset()) ++index;
+  while (spec.dataset(index).name() != name) ++index;
   return spec.dataset(index);
 }
 
