@@ -11,6 +11,8 @@ namespace {
 
 // The layer's own, or that of the layer whose weights it uses.
 std::string NameOf(const Layer& layer, const std::string& role) {
+  const auto named = layer.parameter_name().find(role);
+  if (named != layer.parameter_name().end()) return named->second;
   return (layer.weights_of().empty() ? layer.name() : layer.weights_of()) + "." + role;
 }
 

@@ -71,6 +71,11 @@ absl::StatusOr<Layer> WithDefaults(const LayerRequest& request) {
     return AtField("attention.dropout",
                    InvalidSpec("attention.dropout is a probability, from 0 to 1, not ", attention.dropout()));
   }
+  if (attention.has_projections()) {
+    return AtField("attention.projections", NotSupportedYet("attention.projections"));
+  }
+  if (attention.has_scale()) return AtField("attention.scale", NotSupportedYet("attention.scale"));
+  if (attention.score_bias()) return AtField("attention.score_bias", NotSupportedYet("attention.score_bias"));
   attention.set_bias(attention.has_bias() ? attention.bias() : true);
   attention.set_causal(attention.causal());
   return spec;

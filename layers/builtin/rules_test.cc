@@ -130,7 +130,7 @@ TEST(ActivationRuleTest, WhatIsNotKnownOrOutOfRangeIsNamed) {
   const auto error = [](const std::string& text) {
     return ErrorOf(Apply("name: 'a' activation { " + text + " }", Cut({2, 3, 11}, {1, 3, 2})));
   };
-  EXPECT_THAT(error("fn: 'ReLU'"), HasSubstr("\"ReLU\" is not known; these are: abs, celu, elu, exp, gelu, gelu_tanh"));
+  EXPECT_THAT(error("fn: 'ReLU'"), HasSubstr("\"ReLU\" is not known; these are: abs, add, celu, cos, elu, erf"));
   EXPECT_THAT(error(""), HasSubstr("activation.fn is missing; these are: abs"));
   EXPECT_THAT(error("fn: 'relu' arg: 1"), HasSubstr("relu has no arguments, but 1 are given"));
   EXPECT_THAT(error("fn: 'elu' arg: [1, 2]"), HasSubstr("elu(alpha = 1) has 1 argument, but 2 are given"));

@@ -11,8 +11,11 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/abs.h>
 #include <ATen/ops/celu.h>
+#include <ATen/ops/cos.h>
 #include <ATen/ops/elu.h>
+#include <ATen/ops/erf.h>
 #include <ATen/ops/exp.h>
+#include <ATen/ops/expm1.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/hardshrink.h>
 #include <ATen/ops/hardsigmoid.h>
@@ -26,6 +29,7 @@
 #include <ATen/ops/selu.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/silu.h>
+#include <ATen/ops/sin.h>
 #include <ATen/ops/softplus.h>
 #include <ATen/ops/softshrink.h>
 #include <ATen/ops/square.h>
@@ -51,9 +55,13 @@ using Function = std::function<Tensor(const Tensor& x, const Arguments& a)>;
 const std::map<std::string, Function>& Functions() {
   static const auto* functions = new std::map<std::string, Function>{
       {"abs", [](const Tensor& x, const Arguments&) { return at::abs(x); }},
+      {"add", [](const Tensor& x, const Arguments& a) { return x + a[0]; }},
       {"celu", [](const Tensor& x, const Arguments& a) { return at::celu(x, a[0]); }},
+      {"cos", [](const Tensor& x, const Arguments&) { return at::cos(x); }},
       {"elu", [](const Tensor& x, const Arguments& a) { return at::elu(x, a[0]); }},
+      {"erf", [](const Tensor& x, const Arguments&) { return at::erf(x); }},
       {"exp", [](const Tensor& x, const Arguments&) { return at::exp(x); }},
+      {"expm1", [](const Tensor& x, const Arguments&) { return at::expm1(x); }},
       {"gelu", [](const Tensor& x, const Arguments&) { return at::gelu(x, "none"); }},
       {"gelu_tanh", [](const Tensor& x, const Arguments&) { return at::gelu(x, "tanh"); }},
       {"hardshrink", [](const Tensor& x, const Arguments& a) { return at::hardshrink(x, a[0]); }},
@@ -64,11 +72,15 @@ const std::map<std::string, Function>& Functions() {
       {"leaky_relu", [](const Tensor& x, const Arguments& a) { return at::leaky_relu(x, a[0]); }},
       {"log_sigmoid", [](const Tensor& x, const Arguments&) { return at::log_sigmoid(x); }},
       {"mish", [](const Tensor& x, const Arguments&) { return at::mish(InSumType(x)).to(x.scalar_type()); }},
+      {"mul", [](const Tensor& x, const Arguments& a) { return x * a[0]; }},
+      {"neg", [](const Tensor& x, const Arguments&) { return -x; }},
       {"relu", [](const Tensor& x, const Arguments&) { return at::relu(x); }},
       {"relu6", [](const Tensor& x, const Arguments&) { return at::hardtanh(InSumType(x), 0, 6).to(x.scalar_type()); }},
+      {"rsub", [](const Tensor& x, const Arguments& a) { return a[0] - x; }},
       {"selu", [](const Tensor& x, const Arguments&) { return at::selu(x); }},
       {"sigmoid", [](const Tensor& x, const Arguments&) { return at::sigmoid(x); }},
       {"silu", [](const Tensor& x, const Arguments&) { return at::silu(x); }},
+      {"sin", [](const Tensor& x, const Arguments&) { return at::sin(x); }},
       {"softplus", [](const Tensor& x, const Arguments& a) { return at::softplus(x, a[0], a[1]); }},
       {"softshrink", [](const Tensor& x, const Arguments& a) { return at::softshrink(x, a[0]); }},
       {"softsign", [](const Tensor& x, const Arguments&) { return x / (at::abs(x) + 1); }},

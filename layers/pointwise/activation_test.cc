@@ -38,19 +38,28 @@ double Hundredths(RandomJobs& random, int64_t lo, int64_t hi) {
 }
 
 Arguments OnePositive(RandomJobs& random) { return {Hundredths(random, 1, 200)}; }
+Arguments One(RandomJobs& random) { return {Hundredths(random, -200, 200)}; }
 
 // As torch.nn.functional has them; prelu has a test of its own.
 const std::map<std::string, SerialFunction>& SerialFunctions() {
   static const auto* functions = new std::map<std::string, SerialFunction>{
       {"abs", {[](const Tensor& x, const Arguments&) { return x.abs(); }}},
+      {"add", {[](const Tensor& x, const Arguments& a) { return x + a[0]; }, {}, One}},
       {"celu",
        {[](const Tensor& x, const Arguments& a) { return F::celu(x, F::CELUFuncOptions().alpha(a[0])); },
         {1.0},
         OnePositive}},
+      {"cos", {[](const Tensor& x, const Arguments&) { return x.cos(); }}},
       {"elu",
        {[](const Tensor& x, const Arguments& a) { return F::elu(x, F::ELUFuncOptions().alpha(a[0])); },
         {1.0},
         OnePositive}},
+      {"erf", {[](const Tensor& x, const Arguments&) { return x.erf(); }}},
+      {"expm1", {[](const Tensor& x, const Arguments&) { return x.exp() - 1; }}},
+      {"mul", {[](const Tensor& x, const Arguments& a) { return x * a[0]; }, {}, One}},
+      {"neg", {[](const Tensor& x, const Arguments&) { return 0 - x; }}},
+      {"rsub", {[](const Tensor& x, const Arguments& a) { return a[0] - x; }, {}, One}},
+      {"sin", {[](const Tensor& x, const Arguments&) { return x.sin(); }}},
       {"exp", {[](const Tensor& x, const Arguments&) { return x.exp(); }}},
       {"gelu", {[](const Tensor& x, const Arguments&) { return F::gelu(x); }}},
       {"gelu_tanh",

@@ -37,6 +37,14 @@ const std::map<std::string, Function>& Functions() {
   using A = Arguments;
   static const auto* functions = new std::map<std::string, Function>{
       {"abs", [](const Tensor& x, const A&) { return x.abs(); }},
+      {"add", [](const Tensor& x, const A& a) { return torch::add(x, a.At(0)); }},
+      {"cos", [](const Tensor& x, const A&) { return x.cos(); }},
+      {"erf", [](const Tensor& x, const A&) { return x.erf(); }},
+      {"expm1", [](const Tensor& x, const A&) { return x.expm1(); }},
+      {"mul", [](const Tensor& x, const A& a) { return torch::mul(x, a.At(0)); }},
+      {"neg", [](const Tensor& x, const A&) { return x.neg(); }},
+      {"rsub", [](const Tensor& x, const A& a) { return torch::rsub(x, a.At(0)); }},
+      {"sin", [](const Tensor& x, const A&) { return x.sin(); }},
       {"celu", [](const Tensor& x, const A& a) { return F::celu(x, F::CELUFuncOptions().alpha(a.At(0, 1))); }},
       {"elu", [](const Tensor& x, const A& a) { return F::elu(x, F::ELUFuncOptions().alpha(a.At(0, 1))); }},
       {"exp", [](const Tensor& x, const A&) { return x.exp(); }},
@@ -101,6 +109,22 @@ Tensor SerialMultiply(SerialCall& call) {
   Tensor product = call.input().clone();
   for (size_t i = 1; i < call.inputs().size(); ++i) product = product * call.inputs()[i];
   return product;
+}
+
+Tensor SerialParameter(SerialCall& call) {
+  const OwnParameter& spec = call.spec().parameter();
+  const std::vector<int64_t> shape(spec.shape().begin(), spec.shape().end());
+  const double centre = spec.combine() == "multiply" ? 1 : 0;
+  Tensor weight =
+      spec.buffer() ? call.Buffer("weight", shape, 0.1, centre) : call.Parameter("weight", shape, 0.1, centre);
+  for (int dim = 0; dim < spec.length_size(); ++dim) weight = weight.slice(dim, 0, spec.length(dim));
+  if (spec.combine() == "add") return call.input() + weight;
+  if (spec.combine() == "multiply") return call.input() * weight;
+  TORCH_CHECK(spec.combine() == "expand", "parameter \"", spec.combine(), "\" is not known");
+  std::vector<int64_t> expanded = weight.sizes().vec();
+  expanded[0] = call.input().size(0);
+  // A view of the parameter would change with it.
+  return weight.expand(expanded).clone();
 }
 
 Tensor SerialSoftmax(SerialCall& call) {

@@ -366,6 +366,21 @@ LayerMemory OfExpand(const LayerPlan& layer, const LayerSizes& sizes) {
   return k.memory;
 }
 
+LayerMemory OfOwnParameter(const LayerPlan& layer, const LayerSizes& sizes) {
+  const std::string& combine = layer.spec().parameter().combine();
+  if (combine == "expand") return OfExpand(layer, sizes);
+  Kernel k(layer, sizes);
+  k.memory.keeps_input[0] = k.memory.keeps_parameters = combine == "multiply";
+  return k.memory;
+}
+
+LayerMemory OfReduce(const LayerPlan& layer, const LayerSizes& sizes) {
+  Kernel k(layer, sizes);
+  // Distances from the mean, of which the backward pass makes others.
+  if (layer.spec().reduce().kind() == "var") k.memory.keeps = k.memory.forward_work = k.memory.backward_work = k.in;
+  return k.memory;
+}
+
 const std::map<std::string, Rule>& Rules() {
   static const auto* rules = new std::map<std::string, Rule>{
       {"conv", OfConv},
@@ -399,6 +414,9 @@ const std::map<std::string, Rule>& Rules() {
       {"position", OfCopy},
       {"tokens", OfExpand},
       {"local_response_norm", OfLocalResponseNorm},
+      {"parameter", OfOwnParameter},
+      {"reduce", OfReduce},
+      {"matmul", OfMultiply},
   };
   return *rules;
 }

@@ -190,7 +190,7 @@ KernelWork WorkOf(const Layer& layer, const LayerSizes& sizes) {
   }
   if (!sizes.input.empty()) {
     if (kind == "conv") return OfConv(layer, sizes);
-    if (kind == "linear") return OfLinear(sizes);
+    if (kind == "linear" || kind == "matmul") return OfLinear(sizes);
     if (kind == "attention") return OfAttention(layer, sizes);
     if (kind == "window_attention") return OfWindowAttention(layer, sizes);
     if (kind == "pool") {

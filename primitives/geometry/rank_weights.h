@@ -29,7 +29,7 @@ class RankWeights {
   // Errors: kInvalidArgument (one that is not finite or not above 0; one more than kMostTimes another): "[2] is ...".
   static absl::StatusOr<RankWeights> Create(const std::vector<double>& weights);
 
-  // Of a rank from 0 on, 1 to kUnit; ranks beyond the last one that was given count as kUnit.
+  // The number of a rank from 0 on, 1 to kUnit; ranks beyond the last one that was given count as kUnit.
   int64_t Of(int rank) const { return static_cast<size_t>(rank) < units_.size() ? units_[rank] : kUnit; }
   // True where all are the same: then parts are as without weights.
   bool even() const { return even_; }

@@ -110,7 +110,10 @@ void RandomLayers::AddAny() {
                                     &RandomLayers::WindowAttention,
                                     &RandomLayers::Transformer,
                                     &RandomLayers::Position,
-                                    &RandomLayers::Tokens};
+                                    &RandomLayers::Tokens,
+                                    &RandomLayers::OwnParameter,
+                                    &RandomLayers::Reduce,
+                                    &RandomLayers::Matmul};
   while (!(this->*kKinds[random_.Between(0, std::size(kKinds) - 1)])()) {
   }
 }

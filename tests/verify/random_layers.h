@@ -61,6 +61,9 @@ class RandomLayers {
   bool InstanceNorm();
   bool LayerNorm();
   bool LocalResponseNorm();
+  bool OwnParameter();
+  bool Reduce();
+  bool Matmul();
   bool Conv();
   bool TransposedConv();
   bool Pool();

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "tests/verify/random_layers.h"
 
 namespace adjoin {
@@ -117,6 +118,62 @@ bool RandomLayers::Tokens() {
   shape[1] += x_.shape[1];
   if (!Fits(shape)) return false;
   x_ = writer_.Add("concat", "{ arg: 1 }", {tokens, x_}, shape);
+  values_.push_back(x_);
+  ties_ = true;
+  return true;
+}
+
+bool RandomLayers::OwnParameter() {
+  const bool expands = Dims() > 2 && random_.OneIn(4);
+  Shape shape = x_.shape;
+  if (expands) {
+    shape[0] = 1;
+  } else {
+    shape.erase(shape.begin(), shape.begin() + random_.Between(1, Dims() - 1));
+    if (random_.OneIn(3)) shape[0] = 1;
+  }
+  const std::string combine = expands ? "expand" : random_.OneIn(2) ? "add" : "multiply";
+  const std::string arguments =
+      absl::StrCat("{ shape: [", absl::StrJoin(shape, ", "), "] combine: \"", combine, "\" }");
+  if (!expands) return Put("parameter", arguments, x_.shape, {.parameters = true});
+  const Value same = writer_.Add("parameter", arguments, {x_}, x_.shape, {.parameters = true});
+  x_ = writer_.Add("add", "{}", {same, x_}, x_.shape);
+  values_.push_back(x_);
+  ties_ = true;
+  return true;
+}
+
+// Over one dim; the result is as wide as before.
+bool RandomLayers::Reduce() {
+  if (Dims() < 3) return false;
+  const int64_t dim = random_.Between(1, Dims() - 1);
+  const std::string kind = random_.Of<std::string>({"sum", "mean", "var"});
+  if (kind == "var" && x_.shape[dim] < 2) return false;
+  Shape shape = x_.shape;
+  shape[dim] = 1;
+  const Value sum = writer_.Add(
+      "reduce", absl::StrCat("{ kind: \"", kind, "\" dim: ", random_.OneIn(2) ? dim : dim - Dims(), " keepdim: true }"),
+      {x_}, shape);
+  x_ = writer_.Add("add", "{}", {x_, sum}, x_.shape);
+  values_.push_back(x_);
+  ties_ = true;
+  return true;
+}
+
+// Products of all pairs of rows.
+bool RandomLayers::Matmul() {
+  if (Dims() < 3) return false;
+  std::vector<int64_t> order(Dims());
+  for (int64_t dim = 0; dim < Dims(); ++dim) order[dim] = dim;
+  std::swap(order[Dims() - 1], order[Dims() - 2]);
+  Shape turned = x_.shape, shape = x_.shape;
+  std::swap(turned[Dims() - 1], turned[Dims() - 2]);
+  shape[Dims() - 1] = shape[Dims() - 2];
+  if (!Fits(shape)) return false;
+  const Value columns =
+      writer_.Add("permute", absl::StrCat("{ arg: [", absl::StrJoin(order, ", "), "] }"), {x_}, turned);
+  const Value product = writer_.Add("matmul", "{}", {x_, columns}, shape);
+  x_ = writer_.Add("activation", "{ fn: \"tanh\" }", {product}, shape);
   values_.push_back(x_);
   ties_ = true;
   return true;

@@ -111,12 +111,20 @@ void AddPointwise(std::vector<LayerCase>& cases) {
   for (const char* kind : {"add", "multiply"}) {
     cases.push_back({kind, "broadcast", absl::StrCat(kind, " {}"), {Image(2), {{2, 1, 8, 1}, {1, 1, 2, 1}}}});
   }
+  cases.push_back({"parameter", "add", "parameter { shape: [8, 1] combine: \"add\" }", {Image(2)}});
+  cases.push_back({"parameter", "multiply", "parameter { shape: [8, 1] combine: \"multiply\" }", {Image(2)}});
+  cases.push_back(
+      {"parameter", "expand", "parameter { shape: [1, 3, 8] combine: \"expand\" }", {{{2, 6, 8}, {2, 1, 1}}}});
+  for (const char* kind : {"sum", "mean", "var"}) {
+    cases.push_back({"reduce", kind, absl::StrCat("reduce { kind: \"", kind, "\" dim: [2, 3] }"), {Image(2)}});
+  }
   cases.push_back({"dropout", "", "dropout { p: 0.3 }", {Image(2)}});
   cases.push_back({"noise", "", "noise { std: 0.5 multiplicative: true }", {Image(2)}});
 }
 
 void AddSequences(std::vector<LayerCase>& cases) {
   cases.push_back({"linear", "", "linear { out_features: 5 }", {Sequence()}});
+  cases.push_back({"matmul", "", "matmul {}", {{{2, 4, 6}, {1, 1, 2}}, {{2, 6, 5}, {1, 2, 1}}}});
   cases.push_back({"attention", "sequence cut", "attention { heads: 2 }", {Sequence()}});
   cases.push_back({"attention", "heads cut", "attention { heads: 2 }", {{{2, 6, 8}, {1, 1, 2}}}});
   cases.push_back({"attention", "of two inputs", "attention { heads: 2 }", {Sequence(), {{2, 4, 8}, {1, 2, 1}}}});
