@@ -100,7 +100,9 @@ void SerialModel::RunLayer(int index, SerialStep& step, Tape& tape) {
     layer.mutable_linear()->set_out_features(static_cast<uint32_t>(live_.at(features_of->second).size(-1)));
   }
   for (const Layer& owner : spec_.layer()) {
-    if (owner.name() == layer.weights_of()) layer.set_frozen(owner.frozen());
+    if (owner.name() != layer.weights_of()) continue;
+    layer.set_frozen(owner.frozen());
+    *layer.mutable_parameter_name() = owner.parameter_name();
   }
   std::vector<torch::Tensor> inputs;
   if (layer.input().empty()) inputs.push_back(live_.at(spec_.layer(index - 1).name()));

@@ -51,6 +51,12 @@ absl::Status CheckBlock(const Layer& layer) {
   if (!arguments.ok()) {
     return AtField("transformer.activation", absl::Status(arguments.status().code(), arguments.status().message()));
   }
+  if (!layer.parameter_name().empty()) {
+    return AtField("parameter_name",
+                   InvalidSpec("a transformer stands for several layers, whose parameters are called \"", layer.name(),
+                               ".<part>.<role>\"; leave parameter_name out, or write"
+                               " the layers themselves"));
+  }
   if (layer.input_size() > 1) {
     return AtField("input[1]", InvalidSpec("a transformer reads one input, but ", layer.input_size(), " are named"));
   }

@@ -119,7 +119,8 @@ void LayoutSearch::AddSharedWeights() {
     const auto seconds = [&](const GroupCandidate& of_owner, const GroupCandidate& of_user) {
       const LayerCost& owned = *of_owner.cost_of.at(owner);
       const LayerCost& used = *of_user.cost_of.at(layer.name());
-      if (!CheckSharedParameters(owner, owned.parameter, used.parameter).ok()) return kImpossible;
+      const bool updates_buffers = !layer.spec().has_parameter();
+      if (!CheckSharedParameters(owner, owned.parameter, used.parameter, updates_buffers).ok()) return kImpossible;
       double sum = 0;
       for (const ParameterNeed& need : used.parameter) {
         const int home = movements.Layouts().Add(FindNeed(owned.parameter, need.role)->home);

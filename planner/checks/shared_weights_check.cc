@@ -13,11 +13,12 @@ namespace {
 
 // What the owner alone says of the parameters.
 absl::Status CheckOwnersFields(const Layer& layer) {
-  const char* field = layer.home() != HOME_DEFAULT ? "home"
-                      : layer.owner() != 0         ? "owner"
-                      : layer.has_init()           ? "init"
-                      : layer.frozen()             ? "frozen"
-                                                   : nullptr;
+  const char* field = layer.home() != HOME_DEFAULT      ? "home"
+                      : layer.owner() != 0              ? "owner"
+                      : layer.has_init()                ? "init"
+                      : layer.frozen()                  ? "frozen"
+                      : !layer.parameter_name().empty() ? "parameter_name"
+                                                        : nullptr;
   if (field == nullptr) return absl::OkStatus();
   return AtField(field, InvalidSpec("it uses the weights of layer \"", layer.weights_of(), "\", so ", field,
                                     " is said there; leave it out here"));

@@ -19,6 +19,7 @@
 #include "planner/checks/name_check.h"
 #include "planner/checks/predict_check.h"
 #include "planner/plan/operator_plan.h"
+#include "planner/plan/parameter_names.h"
 #include "planner/plan/shared_parameters.h"
 #include "planner/plan/step_sums.h"
 #include "planner/spec/sample_shape.h"
@@ -255,12 +256,15 @@ absl::StatusOr<bool> ProgramBuilder::AddParameters(const LayerOutcome& outcome, 
   const bool shares = !outcome.spec.weights_of().empty();
   if (shares || owners_.count(layer.name()) > 0) needs_[layer.name()] = outcome.parameter;
   if (shares) return trained;
+  ADJOIN_RETURN_IF_ERROR(CheckParameterNames(outcome.spec, outcome.parameter));
   for (const ParameterNeed& need : outcome.parameter) {
-    const std::string name = absl::StrCat(layer.name(), ".", need.role);
+    const std::string name = ParameterName(outcome.spec, need.role);
     const auto [owner, fresh] = layer_of_.emplace(name, layer.name());
     if (!fresh) {
-      return AtField("name", InvalidSpec("its parameter \"", name, "\" has the name of one of layer \"", owner->second,
-                                         "\"; rename one of the two layers"));
+      const bool named = outcome.spec.parameter_name().count(need.role) > 0;
+      return AtField(named ? "parameter_name" : "name",
+                     InvalidSpec("its parameter \"", name, "\" has the name of one of layer \"", owner->second,
+                                 named ? "\"; give it another one" : "\"; rename one of the two layers"));
     }
     ADJOIN_ASSIGN_OR_RETURN(const uint32_t index, ParameterIndex(name, need, outcome.spec));
     ParameterUse* use = layer.add_parameter();
@@ -289,7 +293,8 @@ absl::Status ProgramBuilder::AddSharedParameters() {
 absl::Status ProgramBuilder::AddSharedParameters(const Layer& owner, LayerPlan& layer) {
   const std::vector<ParameterNeed>& owned = needs_.at(owner.name());
   const std::vector<ParameterNeed>& needed = needs_.at(layer.name());
-  ADJOIN_RETURN_IF_ERROR(CheckSharedParameters(owner.name(), owned, needed));
+  // A module's own buffer does not change, unlike running statistics.
+  ADJOIN_RETURN_IF_ERROR(CheckSharedParameters(owner.name(), owned, needed, !owner.has_parameter()));
   const int before = layer.op_size();
   for (const ParameterUse& use : program_.layer(layer_index_.at(owner.name())).parameter()) {
     *layer.add_parameter() = use;

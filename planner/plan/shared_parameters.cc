@@ -37,12 +37,12 @@ const ParameterNeed* FindNeed(const std::vector<ParameterNeed>& needs, absl::str
 }
 
 absl::Status CheckSharedParameters(const std::string& owner, const std::vector<ParameterNeed>& owned,
-                                   const std::vector<ParameterNeed>& needed) {
+                                   const std::vector<ParameterNeed>& needed, bool updates_buffers) {
   if (needed.empty()) {
     return InvalidSpec("weights_of is for a layer with parameters, which this one does not have; leave it out");
   }
-  const bool keeps_state =
-      std::any_of(needed.begin(), needed.end(), [](const ParameterNeed& need) { return need.buffer; });
+  const bool keeps_state = updates_buffers && std::any_of(needed.begin(), needed.end(),
+                                                          [](const ParameterNeed& need) { return need.buffer; });
   if (keeps_state) {
     return InvalidSpec(
         "it keeps running statistics, which two layers cannot share; leave weights_of out, or use a"

@@ -15,11 +15,12 @@
 
 namespace adjoin {
 
-// `owned`: of the layer `owner`; `needed`: of the one that uses them.
-// Errors: kInvalidArgument where `needed` is empty, holds state that the layer keeps itself (running statistics), or
-// has other roles or shapes than `owned`; the message names both.
+// `owned`: of the layer `owner`; `needed`: of the one that uses them; `updates_buffers`: layers of this kind change
+// their buffers, as running statistics.
+// Errors: kInvalidArgument where `needed` is empty, holds such buffers, or has other roles or shapes than `owned`; the
+// message names both.
 absl::Status CheckSharedParameters(const std::string& owner, const std::vector<ParameterNeed>& owned,
-                                   const std::vector<ParameterNeed>& needed);
+                                   const std::vector<ParameterNeed>& needed, bool updates_buffers);
 
 // Null where there is none of the role.
 const ParameterNeed* FindNeed(const std::vector<ParameterNeed>& needs, absl::string_view role);
