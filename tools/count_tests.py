@@ -1,9 +1,10 @@
 """Prints "N passed, N failed[, N skipped]" for the tests of one `bazel test`.
 
-    count_tests.py EVENTS    EVENTS: the file that --build_event_json_file wrote
+    count_tests.py EVENTS               EVENTS: the file that --build_event_json_file wrote
+    count_tests.py EVENTS --cut-short   a run that was ended early: what it did not reach is named, and no failure
 
 Counts test cases, as the tests' XML reports name them. A test that failed without saying in which case (it crashed, ran
-too long, did not build) counts as one failed case.
+too long, did not build) counts as one failed case. Exits with 1 where any failed.
 """
 import json
 import sys
@@ -15,8 +16,8 @@ _NOT_RUN_BY_DEFAULT = {"long", "manual"}  # As .bazelrc's --test_tag_filters.
 
 
 def read_events(path):
-    """(last attempt's result of each run of each test, labels of tests that were not built)"""
-    results, unbuilt = {}, {}
+    """(label and last attempt's result of each run of each test, tests that were not built, tests built but not run)"""
+    results, unbuilt, built = {}, {}, set()
     with open(path, encoding="utf-8") as lines:
         for line in lines:
             event = json.loads(line)
@@ -25,12 +26,14 @@ def read_events(path):
                 if not _NOT_RUN_BY_DEFAULT & set(event["configured"].get("tag", [])):
                     unbuilt[name["label"]] = True
             elif kind == "targetCompleted" and event.get("completed", {}).get("success"):
-                unbuilt.pop(name["label"], None)
+                if unbuilt.pop(name["label"], None):
+                    built.add(name["label"])
             elif kind == "testResult":
                 key = (name["label"], name.get("run", 1), name.get("shard", 1))
                 if name.get("attempt", 1) >= results.get(key, (0, None))[0]:
                     results[key] = (name.get("attempt", 1), event["testResult"])
-    return [result for _, result in results.values()], list(unbuilt)
+    with_result = {label for label, _, _ in results}
+    return [(key[0], result) for key, (_, result) in results.items()], list(unbuilt), built - with_result
 
 
 def cases_of(report):
@@ -58,9 +61,15 @@ def cases(result):
 
 
 def main():
-    results, unbuilt = read_events(sys.argv[1])
-    passed, failed, skipped = 0, len(unbuilt), 0
-    for result in results:
+    cut_short = "--cut-short" in sys.argv[2:]
+    results, unbuilt, not_run = read_events(sys.argv[1])
+    passed, failed, skipped = 0, 0 if cut_short else len(unbuilt), 0
+    not_reached, reached = [*unbuilt, *not_run] if cut_short else [], 0
+    for label, result in results:
+        if cut_short and result["status"] not in ("PASSED", "FLAKY", "FAILED", "TIMEOUT"):
+            not_reached.append(label)  # It was stopped while it ran.
+            continue
+        reached += 1
         case_counts = cases(result)
         passed += case_counts[0]
         failed += case_counts[1]
@@ -69,7 +78,11 @@ def main():
             passed += 1 if sum(case_counts) == 0 else 0
         elif case_counts[1] == 0:
             failed += 1
+    if not_reached:
+        print(f"{len(not_reached)} test programs were not reached in the time given, {reached} were:")
+        print("\n".join(f"  {label}" for label in sorted(not_reached)))
     print(f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else ""))
+    sys.exit(1 if failed else 0)
 
 
 if __name__ == "__main__":
