@@ -27,7 +27,7 @@ absl::Duration TimeOf(int times) {
 
 bool StartFailures::CouldRunElsewhere(const JobRecord& job) const {
   std::vector<FreeSlots> others;
-  for (FreeSlots& worker : workers_.AllFor(job.spec.resources())) {
+  for (FreeSlots& worker : workers_.AllInTimeFor(job.spec.resources())) {
     if (job.failed_starts.workers.count(worker.worker) == 0) others.push_back(std::move(worker));
   }
   return Assign(options_.assignment, job.spec, others, /*before=*/{}, homes_.HomeOf(job), NeedOf(job)).ok();

@@ -61,7 +61,8 @@ class StartFailures {
 
   // True while the job keeps away from the worker: it failed there, and nothing has started there since.
   bool Avoids(const JobRecord& job, const std::string& worker) const;
-  // True where the job could run on workers on which it has not failed to start, if nothing else ran.
+  // True where the job could run on workers on which it has not failed to start, if nothing else ran. Those that other
+  // jobs had set aside count, too: they are tried again.
   bool CouldRunElsewhere(const JobRecord& job) const;
 
  private:
