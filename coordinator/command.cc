@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -31,6 +32,7 @@
 #include "base/status_macros.h"
 #include "base/stop_signal.h"
 #include "base/watchdog.h"
+#include "coordinator/decisions/user_limits.h"
 #include "coordinator/logs/log_store.h"
 #include "coordinator/logs/log_writer.h"
 #include "coordinator/planning/planner_pool.h"
@@ -78,6 +80,7 @@ struct Settings {
   size_t keep_jobs_total = 10000;
   int64_t keep_mb_total = 1024;
   int32_t max_user_priority = 0;
+  std::string user_slots, user_queued_jobs;
   std::string metrics_listen;
   bool metrics_public = false;
   bool accept_loss = false;
@@ -151,6 +154,11 @@ void AddOptions(CLI::App& app, Settings& settings) {
   app.add_option("--max-user-priority", settings.max_user_priority,
                  "The highest priority that users may give their jobs; admins may give any")
       ->capture_default_str();
+  app.add_option(
+      "--user-slots", settings.user_slots,
+      "Slots that the jobs of a user may have at a time: N for all, NAME=N for one, separated by commas, as in "
+      "16,alice=32,bob=unlimited; absent: no limit");
+  app.add_option("--user-queued-jobs", settings.user_queued_jobs, "Jobs of a user that may wait, likewise");
   app.add_option("--metrics-listen", settings.metrics_listen,
                  "HOST:PORT of Prometheus' /metrics, in plain HTTP; port 0 takes a free one; absent: none");
   app.add_flag("--metrics-public", settings.metrics_public, "Let --metrics-listen be reached from other machines");
@@ -160,7 +168,21 @@ void AddOptions(CLI::App& app, Settings& settings) {
   AddTlsOptions(app, settings.tls);
 }
 
-CoordinationOptions MakeOptions(const Settings& settings, const AssignmentPolicy& assignment) {
+absl::StatusOr<UserLimits> LimitsOf(const Settings& settings) {
+  UserLimits limits;
+  for (const auto& [flag, text, limit] :
+       {std::tuple("--user-slots", &settings.user_slots, &limits.slots),
+        std::tuple("--user-queued-jobs", &settings.user_queued_jobs, &limits.queued_jobs)}) {
+    absl::StatusOr<UserLimit> parsed = UserLimit::Parse(*text);
+    if (!parsed.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(flag, ": ", std::string(parsed.status().message())));
+    }
+    *limit = *std::move(parsed);
+  }
+  return limits;
+}
+
+CoordinationOptions MakeOptions(const Settings& settings, UserLimits limits, const AssignmentPolicy& assignment) {
   CoordinationOptions options;
   options.wall_clock = [] { return absl::Now(); };
   options.monotonic_clock = [] { return absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch()); };
@@ -175,6 +197,7 @@ CoordinationOptions MakeOptions(const Settings& settings, const AssignmentPolicy
   options.restarts_without_progress = settings.restarts_without_progress;
   options.max_queued_jobs = settings.max_queued_jobs;
   options.max_queued_bytes = static_cast<size_t>(settings.max_queued_mb) << 20;
+  options.user_limits = std::move(limits);
   options.keep_jobs = settings.keep_jobs;
   options.keep_jobs_total = settings.keep_jobs_total;
   options.keep_bytes_total = static_cast<size_t>(settings.keep_mb_total) << 20;
@@ -238,6 +261,7 @@ absl::Status Run(const Settings& settings, const AssignmentPolicy& assignment, S
   std::optional<Watchdog> late;  // first: it watches the end of the rest
   ADJOIN_ASSIGN_OR_RETURN(Endpoint listen, ParseEndpoint(settings.listen));
   ADJOIN_RETURN_IF_ERROR(CheckSettings(settings));
+  ADJOIN_ASSIGN_OR_RETURN(UserLimits user_limits, LimitsOf(settings));
   ADJOIN_ASSIGN_OR_RETURN(StateFolder state, StateFolder::Lock(settings.state_dir));
   std::string jobs_folder = state.path() + "/jobs";
   ADJOIN_RETURN_IF_ERROR(MakeFolders(jobs_folder));
@@ -274,8 +298,8 @@ absl::Status Run(const Settings& settings, const AssignmentPolicy& assignment, S
   planner_process.memory_bytes = settings.plan_memory_mb << 20;
   PlannerPool planner({.planners = settings.planners},
                       [planner_process] { return std::make_unique<PlannerProcess>(planner_process); });
-  Hub hub(MakeOptions(settings, assignment), store.get(), &planner, std::move(stored), &PlacesOf,
-          [&log_writer](const std::string& job_id) { log_writer.Remove(job_id); });
+  Hub hub(MakeOptions(settings, std::move(user_limits), assignment), store.get(), &planner, std::move(stored),
+          &PlacesOf, [&log_writer](const std::string& job_id) { log_writer.Remove(job_id); });
   ArtifactRelay relay;
   FolderRemovals removals;
   UserService users(

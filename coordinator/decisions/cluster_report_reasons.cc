@@ -8,6 +8,7 @@
 #include "base/printable_text.h"
 #include "coordinator/decisions/cluster_report.h"
 #include "coordinator/decisions/memory_need.h"
+#include "coordinator/decisions/user_limits.h"
 #include "coordinator/placement/shared_output.h"
 
 namespace adjoin {
@@ -57,6 +58,11 @@ std::string ClusterReport::PendingReason(const JobRecord& job, ReasonContext& co
   }
   if (!parts_.homes.HomeOf(job).empty() && !parts_.homes.CouldEverStart(job)) {
     return absl::StrCat("waits for ", parts_.homes.Reason(job), after);
+  }
+  if (IsLimited(job)) {
+    const std::string limit =
+        SlotLimitReason(parts_.options.user_limits, job.owner, job.spec.ranks(), parts_.jobs.SlotsOf(job.owner));
+    if (!limit.empty()) return absl::StrCat(limit, after);
   }
   return absl::StrCat(SlotsReason(job, context), after);
 }

@@ -10,6 +10,7 @@
 #include "absl/time/time.h"
 #include "coordinator/decisions/idempotency_keys.h"
 #include "coordinator/decisions/progress_watch.h"
+#include "coordinator/decisions/user_limits.h"
 #include "coordinator/placement/assignment.h"
 
 namespace adjoin {
@@ -40,6 +41,7 @@ struct CoordinationOptions {
   uint32_t restarts_without_progress = 3;     // in a row end a job
   size_t max_queued_jobs = 100000;            // that wait; more are refused
   size_t max_queued_bytes = size_t{2} << 30;  // of memory for the specs of those that wait or run; more are refused
+  UserLimits user_limits;                     // of users' jobs; admins and local callers have none
   size_t keep_jobs = 1000;                    // of one owner, that have ended; beyond that their oldest are forgotten
   size_t keep_jobs_total = 10000;             // of all owners; beyond that, the oldest of the owner with the most
   size_t keep_bytes_total = size_t{1} << 30;  // of memory for the specs of all that have ended; beyond that likewise

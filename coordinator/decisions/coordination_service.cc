@@ -5,6 +5,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "coordinator/decisions/attempt_text.h"
 #include "coordinator/decisions/stored_rows.h"
 
@@ -153,6 +154,10 @@ absl::StatusOr<JobState> CoordinationService::Retry(const JobReference& referenc
     return absl::FailedPreconditionError(absl::StrCat(job.id, " cannot be tried again: its output_dir \"",
                                                       job.spec.output_dir(), "\" is that of job-", use->job,
                                                       " now; submit it anew with another output_dir"));
+  }
+  if (IsLimited(job)) {
+    ADJOIN_RETURN_IF_ERROR(
+        CheckUserLimits(options_.user_limits, job.owner, job.spec.ranks(), jobs_.PendingCountOf(job.owner)));
   }
   job.history = {.attempts = job.history.attempts, .best_step = job.history.best_step};
   job.failed_starts = {};

@@ -16,6 +16,7 @@
 #include "coordinator/decisions/backfill.h"
 #include "coordinator/decisions/memory_behind.h"
 #include "coordinator/decisions/memory_need.h"
+#include "coordinator/decisions/user_limits.h"
 #include "coordinator/placement/shared_output.h"
 #include "proto/message_limits.h"
 
@@ -50,19 +51,25 @@ void JobQueue::Schedule(const std::function<void(JobRecord& job, const Assignmen
   Backfill behind;  // what jobs behind a blocked head may take
   // What asked for slots and found none. A pass only takes slots, so none of it can find any later in the pass.
   std::set<std::string> in_vain;
+  using Next = WaitingJobs::Next;
   jobs_.VisitPending([&](JobRecord& job) {
     if (job.not_before > options_.Now()) wake_at_ = std::min(wake_at_, job.not_before);
-    if (!MayStart(job, options_.Now())) return true;
+    if (!MayStart(job, options_.Now())) return Next::kJob;
     const int ranks = static_cast<int>(job.spec.ranks());
+    if (IsLimited(job) && !MayTakeSlots(options_.user_limits, job.owner, job.spec.ranks(), jobs_.SlotsOf(job.owner))) {
+      job.unassigned.clear();
+      // The user's later jobs do not get ahead of it, unless it could never start.
+      return job.spec.ranks() > options_.user_limits.slots.Of(job.owner) ? Next::kJob : Next::kOwner;
+    }
     const bool with_gpus = job.spec.resources().gpus() > 0;
     if (!blocked_head_.empty()) {
-      if (behind.IsUsedUp()) return false;
-      if (!behind.Allows(ranks, with_gpus)) return true;
+      if (behind.IsUsedUp()) return Next::kStop;
+      if (!behind.Allows(ranks, with_gpus)) return Next::kJob;
     }
     const std::string request = RequestOf(job);
     if (!request.empty() && in_vain.count(request) > 0) {
       job.unassigned.clear();
-      return true;
+      return Next::kJob;
     }
     bool avoids = false;
     const absl::StatusOr<Assignment> workers = Choose(job, blocked_head_.empty() ? nullptr : &behind, &avoids);
@@ -70,16 +77,16 @@ void JobQueue::Schedule(const std::function<void(JobRecord& job, const Assignmen
     if (workers.ok()) {
       if (!blocked_head_.empty()) behind.Take(ranks, with_gpus);
       start(job, *workers);
-      return true;
+      return Next::kJob;
     }
-    if (avoids) return true;  // as during a backoff, others go first
+    if (avoids) return Next::kJob;  // as during a backoff, others go first
     if (absl::IsResourceExhausted(workers.status())) in_vain.insert(request);
     if (!absl::IsResourceExhausted(workers.status())) job.unassigned = std::string(workers.status().message());
     if (blocked_head_.empty()) {
       blocked_head_ = job.id;
       behind = BackfillBehind(job);
     }
-    return true;
+    return Next::kJob;
   });
 }
 

@@ -120,18 +120,23 @@ void JobTable::Index(JobRecord& job) {
   unended_[KeyOf(job)] = &job;
   live_spec_bytes_ += job.spec_bytes;
   if (job.state == PENDING) {
-    pending_[KeyOf(job)] = &job;
+    pending_.Add(job);
     waiting_.insert(job.number);
   } else if (job.state == STARTING || job.state == RUNNING) {
     active_.insert(job.number);
+    slots_[job.owner] += job.spec.ranks();
   }
 }
 
 void JobTable::RemoveFromIndex(const JobRecord& job) {
-  pending_.erase(KeyOf(job));
+  pending_.Remove(job);
   if (unended_.erase(KeyOf(job)) > 0) live_spec_bytes_ -= job.spec_bytes;
   waiting_.erase(job.number);
-  active_.erase(job.number);
+  if (active_.erase(job.number) > 0) {
+    auto used = slots_.find(job.owner);
+    used->second -= job.spec.ranks();
+    if (used->second == 0) slots_.erase(used);
+  }
   SetEnded(job, false);
 }
 
@@ -178,8 +183,9 @@ uint64_t JobTable::CountOf(const std::string& owner, JobState state) const {
   return found == owned->second.end() ? 0 : found->second;
 }
 
-uint32_t JobTable::QueuePosition(const JobRecord& job) const {
-  return job.state == PENDING ? static_cast<uint32_t>(pending_.order_of_key(KeyOf(job))) + 1 : 0;
+uint64_t JobTable::SlotsOf(const std::string& owner) const {
+  const auto found = slots_.find(owner);
+  return found == slots_.end() ? 0 : found->second;
 }
 
 const JobRecord* JobTable::LongestWaiting() const {
@@ -322,13 +328,6 @@ std::vector<const JobRecord*> JobTable::All() const {
   std::vector<const JobRecord*> all;
   for (const auto& [number, job] : jobs_) all.push_back(job.get());
   return all;
-}
-
-std::vector<const JobRecord*> JobTable::Pending() const {
-  std::vector<const JobRecord*> pending;
-  pending.reserve(pending_.size());
-  for (const auto& [key, job] : pending_) pending.push_back(job);
-  return pending;
 }
 
 std::vector<JobRecord*> JobTable::Active() {

@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -20,14 +19,12 @@
 #include <utility>
 #include <vector>
 
-#include <ext/pb_ds/assoc_container.hpp>
-#include <ext/pb_ds/tree_policy.hpp>
-
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "coordinator/decisions/job_record.h"
 #include "coordinator/decisions/output_folders.h"
 #include "coordinator/decisions/output_use.h"
+#include "coordinator/decisions/waiting_jobs.h"
 
 namespace adjoin {
 
@@ -96,8 +93,6 @@ class JobTable {
   // In the order of submission.
   std::vector<JobRecord*> All();
   std::vector<const JobRecord*> All() const;
-  // PENDING, in the order of the queue: by priority, then first come, first served.
-  std::vector<const JobRecord*> Pending() const;
   // STARTING and RUNNING, in the order of submission.
   std::vector<JobRecord*> Active();
   std::vector<const JobRecord*> Active() const;
@@ -108,18 +103,16 @@ class JobTable {
       if (!visit(std::as_const(*jobs_.at(*it)))) return;
     }
   }
-  // Calls `visit(job)` in the order of Pending until it returns false, without looking at the rest of a long queue.
-  // `visit` may change the state of the job that it is given, and of no other.
+  // Calls `visit(job)` for the PENDING jobs as WaitingJobs::Visit does. `visit` may change the state of the job that it
+  // is given, and of no other.
   template <typename Visit>
   void VisitPending(const Visit& visit) {
-    for (auto it = pending_.begin(); it != pending_.end();) {
-      JobRecord* job = it->second;
-      ++it;
-      if (!visit(*job)) return;
-    }
+    pending_.Visit([this](const std::string& owner) { return SlotsOf(owner); }, visit);
   }
-  // 1 is next; 0 where the job does not wait. Takes logarithmic time.
-  uint32_t QueuePosition(const JobRecord& job) const;
+  // As WaitingJobs::PositionOf.
+  uint32_t QueuePosition(const JobRecord& job) const { return pending_.PositionOf(job); }
+  // The slots of the owner's jobs that start and run: one for each rank.
+  uint64_t SlotsOf(const std::string& owner) const;
   // Calls `visit(job)` for the jobs whose place in a listing is behind `after` (absent: all), in that order, until it
   // returns false.
   template <typename Visit>
@@ -146,6 +139,7 @@ class JobTable {
   size_t live_spec_bytes() const { return live_spec_bytes_; }
   size_t ended_spec_bytes() const { return ended_spec_bytes_; }
   size_t pending_count() const { return pending_.size(); }
+  size_t PendingCountOf(const std::string& owner) const { return pending_.CountOf(owner); }
   // Finds the job that an output_dir belongs to, `but` this one. A job that has not ended comes before what others
   // left.
   std::optional<OutputUse> UseOf(absl::string_view output_dir, uint64_t but = 0) const;
@@ -160,9 +154,6 @@ class JobTable {
  private:
   using QueueKey = std::pair<int64_t, uint64_t>;  // minus the priority, number
   static QueueKey KeyOf(const JobRecord& job) { return {-int64_t{job.priority}, job.number}; }
-  // A map that also knows how many keys are before one.
-  using Queue = __gnu_pbds::tree<QueueKey, JobRecord*, std::less<QueueKey>, __gnu_pbds::rb_tree_tag,
-                                 __gnu_pbds::tree_order_statistics_node_update>;
   using Counts = std::map<JobState, uint64_t>;  // without zeros
   void Index(JobRecord& job);
   void RemoveFromIndex(const JobRecord& job);
@@ -175,10 +166,11 @@ class JobTable {
 
   uint64_t next_number_;
   std::map<uint64_t, std::shared_ptr<JobRecord>> jobs_;
-  Queue pending_;
+  WaitingJobs pending_;
   std::map<QueueKey, JobRecord*> unended_;
   std::set<uint64_t> waiting_, active_, ended_;
-  std::map<std::string, Counts> counts_;  // of accepted jobs, by owner
+  std::map<std::string, uint64_t> slots_;  // of active jobs, by owner; no zeros
+  std::map<std::string, Counts> counts_;   // of accepted jobs, by owner
   Counts all_counts_;
   std::map<std::string, EndedJobs> ended_by_owner_;  // no empty ones
   size_t live_spec_bytes_ = 0, ended_spec_bytes_ = 0;

@@ -50,6 +50,10 @@ absl::StatusOr<Submitted> Submissions::Submit(NewJob submitted) {
   ChooseOutputFolder(submitted);
   ADJOIN_RETURN_IF_ERROR(CheckFolders(submitted));
   if (submitted.plan.has_value()) ADJOIN_RETURN_IF_ERROR(CheckFits(*submitted.plan, submitted.spec));
+  if (!submitted.any_folder && !submitted.owner.empty()) {
+    ADJOIN_RETURN_IF_ERROR(CheckUserLimits(options_.user_limits, submitted.owner, submitted.spec.ranks(),
+                                           jobs_.PendingCountOf(submitted.owner)));
+  }
   if (jobs_.pending_count() >= options_.max_queued_jobs) {
     return absl::ResourceExhaustedError(
         absl::StrCat("no more jobs can wait: ", jobs_.pending_count(),

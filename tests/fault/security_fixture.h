@@ -70,12 +70,15 @@ class SecurityTest : public ::testing::Test {
     return credentials.ok() ? *credentials : nullptr;
   }
 
-  void StartCluster(int nodes, bool real_ranks = false, std::vector<std::string> environment = {}) {
+  void StartCluster(int nodes, bool real_ranks = false, std::vector<std::string> environment = {},
+                    const std::vector<std::string>& coordinator_flags = {}) {
     LocalClusterOptions options;
     if (!real_ranks) options.rank_binary = "worker/testing/fake-rank";
     options.environment = std::move(environment);
     options.credentials = Credentials(Files("admin-root"));
     options.coordinator.flags = Flags(Files("server"));
+    options.coordinator.flags.insert(options.coordinator.flags.end(), coordinator_flags.begin(),
+                                     coordinator_flags.end());
     for (int node = 0; node < nodes; ++node)
       options.worker[node].flags = Flags(Files(absl::StrCat("worker-worker-", node)));
     auto cluster = LocalCluster::Start(nodes, 2, options);

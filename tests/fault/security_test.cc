@@ -198,6 +198,33 @@ TEST_F(SecurityTest, UsersChangeTheirOwnJobsAndViewersSeeNoContents) {
   EXPECT_EQ(cluster_->WaitFor(second, Within(30))->state(), CANCELLED);
 }
 
+TEST_F(SecurityTest, UsersHaveTheLimitsThatTheCoordinatorIsGiven) {
+  StartCluster(1, /*real_ranks=*/false, {}, {"--user-slots", "1,alice=2", "--user-queued-jobs", "bob=0"});
+  const LocalCluster::CliResult large = Cli("user-bob", {"submit", WriteFile("large", FakeJob("hang", 2))});
+  EXPECT_EQ(large.exit_code, 1);
+  EXPECT_THAT(large.err,
+              HasSubstr("it needs 2 slots, and jobs of bob may have at most 1 (the coordinator's --user-slots)"));
+  EXPECT_THAT(Cli("user-bob", {"submit", WriteFile("small", FakeJob("hang", 1))}).err,
+              HasSubstr("0 jobs of bob wait, and at most 0 may (the coordinator's --user-queued-jobs)"));
+
+  const std::string first = SubmitAs("user-alice", FakeJob("hang", 2));
+  ASSERT_TRUE(cluster_
+                  ->WaitUntil(
+                      first, [](const JobSummary& s) { return s.state() == RUNNING; }, Within(60))
+                  .ok());
+  const std::string second = SubmitAs("user-alice", FakeJob("succeed", 1));
+  EXPECT_THAT(Cli("user-alice", {"ps"}).out, HasSubstr("jobs of alice have 2 of the 2 that they may"));
+  EXPECT_EQ(Cli("user-alice", {"cancel", first}).exit_code, 0);
+  EXPECT_EQ(cluster_->WaitFor(second, Within(60))->state(), SUCCEEDED);
+}
+
+TEST_F(SecurityTest, ALimitThatIsNoneIsRefusedBeforeAnythingStarts) {
+  const std::string error = Refusal({Runfile("coordinator/adjoin-coordinator"), "--listen", "127.0.0.1:0",
+                                     "--state-dir", folder_ + "/state", "--user-slots", "16,alice=lots"});
+  EXPECT_THAT(error, HasSubstr("--user-slots: 'lots' is neither a number up to 1000000000 nor unlimited"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/state"));
+}
+
 TEST_F(SecurityTest, TokensAreMadeByAdminsExpireAndAreRevoked) {
   StartCluster(1);
   EXPECT_THAT(Cli("user-alice", {"token", "create", "mallory", "--role", "admin"}).err,
