@@ -130,13 +130,17 @@ TEST(ActivationRuleTest, WhatIsNotKnownOrOutOfRangeIsNamed) {
   const auto error = [](const std::string& text) {
     return ErrorOf(Apply("name: 'a' activation { " + text + " }", Cut({2, 3, 11}, {1, 3, 2})));
   };
-  EXPECT_THAT(error("fn: 'ReLU'"), HasSubstr("\"ReLU\" is not known; these are: abs, add, celu, cos, elu, erf"));
+  EXPECT_THAT(
+      error("fn: 'ReLU'"),
+      HasSubstr("\"ReLU\" is not known; these are: abs, add, celu, clamp, clamp_max, clamp_min, cos, elu, erf"));
   EXPECT_THAT(error(""), HasSubstr("activation.fn is missing; these are: abs"));
   EXPECT_THAT(error("fn: 'relu' arg: 1"), HasSubstr("relu has no arguments, but 1 are given"));
   EXPECT_THAT(error("fn: 'elu' arg: [1, 2]"), HasSubstr("elu(alpha = 1) has 1 argument, but 2 are given"));
   EXPECT_THAT(error("fn: 'threshold' arg: 1"), HasSubstr("argument value of threshold(threshold, value) is missing"));
   EXPECT_THAT(error("fn: 'softshrink' arg: -1"), HasSubstr("lambd must be at least 0"));
   EXPECT_THAT(error("fn: 'hardtanh' arg: [1, 1]"), HasSubstr("max_val must be above min_val"));
+  EXPECT_THAT(error("fn: 'clamp' arg: [1, 0.5]"), HasSubstr("max must not be below min"));
+  EXPECT_THAT(error("fn: 'pow'"), HasSubstr("argument exponent of pow(exponent) is missing"));
   EXPECT_THAT(error("fn: 'elu' arg: inf"), HasSubstr("argument alpha of elu is inf; it must be finite"));
   EXPECT_THAT(error("fn: 'prelu' arg: 2"), HasSubstr("has 3 channels"));
   EXPECT_THAT(error("fn: 'prelu' arg: 1.5"), HasSubstr("num_parameters must be 1 or"));

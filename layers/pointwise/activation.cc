@@ -11,6 +11,9 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/abs.h>
 #include <ATen/ops/celu.h>
+#include <ATen/ops/clamp.h>
+#include <ATen/ops/clamp_max.h>
+#include <ATen/ops/clamp_min.h>
 #include <ATen/ops/cos.h>
 #include <ATen/ops/elu.h>
 #include <ATen/ops/erf.h>
@@ -22,16 +25,22 @@
 #include <ATen/ops/hardswish.h>
 #include <ATen/ops/hardtanh.h>
 #include <ATen/ops/leaky_relu.h>
+#include <ATen/ops/log.h>
+#include <ATen/ops/log1p.h>
 #include <ATen/ops/log_sigmoid.h>
 #include <ATen/ops/mish.h>
+#include <ATen/ops/pow.h>
 #include <ATen/ops/prelu.h>
+#include <ATen/ops/reciprocal.h>
 #include <ATen/ops/relu.h>
+#include <ATen/ops/rsqrt.h>
 #include <ATen/ops/selu.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/sin.h>
 #include <ATen/ops/softplus.h>
 #include <ATen/ops/softshrink.h>
+#include <ATen/ops/sqrt.h>
 #include <ATen/ops/square.h>
 #include <ATen/ops/tanh.h>
 #include <ATen/ops/threshold.h>
@@ -57,6 +66,9 @@ const std::map<std::string, Function>& Functions() {
       {"abs", [](const Tensor& x, const Arguments&) { return at::abs(x); }},
       {"add", [](const Tensor& x, const Arguments& a) { return x + a[0]; }},
       {"celu", [](const Tensor& x, const Arguments& a) { return at::celu(x, a[0]); }},
+      {"clamp", [](const Tensor& x, const Arguments& a) { return at::clamp(x, a[0], a[1]); }},
+      {"clamp_max", [](const Tensor& x, const Arguments& a) { return at::clamp_max(x, a[0]); }},
+      {"clamp_min", [](const Tensor& x, const Arguments& a) { return at::clamp_min(x, a[0]); }},
       {"cos", [](const Tensor& x, const Arguments&) { return at::cos(x); }},
       {"elu", [](const Tensor& x, const Arguments& a) { return at::elu(x, a[0]); }},
       {"erf", [](const Tensor& x, const Arguments&) { return at::erf(x); }},
@@ -70,12 +82,17 @@ const std::map<std::string, Function>& Functions() {
       {"hardtanh",
        [](const Tensor& x, const Arguments& a) { return at::hardtanh(InSumType(x), a[0], a[1]).to(x.scalar_type()); }},
       {"leaky_relu", [](const Tensor& x, const Arguments& a) { return at::leaky_relu(x, a[0]); }},
+      {"log", [](const Tensor& x, const Arguments&) { return at::log(x); }},
+      {"log1p", [](const Tensor& x, const Arguments&) { return at::log1p(x); }},
       {"log_sigmoid", [](const Tensor& x, const Arguments&) { return at::log_sigmoid(x); }},
       {"mish", [](const Tensor& x, const Arguments&) { return at::mish(InSumType(x)).to(x.scalar_type()); }},
       {"mul", [](const Tensor& x, const Arguments& a) { return x * a[0]; }},
       {"neg", [](const Tensor& x, const Arguments&) { return -x; }},
+      {"pow", [](const Tensor& x, const Arguments& a) { return at::pow(x, a[0]); }},
+      {"reciprocal", [](const Tensor& x, const Arguments&) { return at::reciprocal(x); }},
       {"relu", [](const Tensor& x, const Arguments&) { return at::relu(x); }},
       {"relu6", [](const Tensor& x, const Arguments&) { return at::hardtanh(InSumType(x), 0, 6).to(x.scalar_type()); }},
+      {"rsqrt", [](const Tensor& x, const Arguments&) { return at::rsqrt(x); }},
       {"rsub", [](const Tensor& x, const Arguments& a) { return a[0] - x; }},
       {"selu", [](const Tensor& x, const Arguments&) { return at::selu(x); }},
       {"sigmoid", [](const Tensor& x, const Arguments&) { return at::sigmoid(x); }},
@@ -84,6 +101,7 @@ const std::map<std::string, Function>& Functions() {
       {"softplus", [](const Tensor& x, const Arguments& a) { return at::softplus(x, a[0], a[1]); }},
       {"softshrink", [](const Tensor& x, const Arguments& a) { return at::softshrink(x, a[0]); }},
       {"softsign", [](const Tensor& x, const Arguments&) { return x / (at::abs(x) + 1); }},
+      {"sqrt", [](const Tensor& x, const Arguments&) { return at::sqrt(x); }},
       {"square", [](const Tensor& x, const Arguments&) { return at::square(x); }},
       {"tanh", [](const Tensor& x, const Arguments&) { return at::tanh(x); }},
       {"tanhshrink", [](const Tensor& x, const Arguments&) { return x - at::tanh(x); }},

@@ -4,6 +4,7 @@
 #include <torch/nn/functional.h>
 #include <torch/types.h>
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <string>
@@ -31,6 +32,7 @@ struct SerialFunction {
   std::function<Tensor(const Tensor& x, const Arguments& a)> apply;
   Arguments defaults = {};  // PyTorch's
   std::function<Arguments(RandomJobs& random)> others = {};
+  bool positive = false;  // the only numbers of which it has a value and a derivative
 };
 
 double Hundredths(RandomJobs& random, int64_t lo, int64_t hi) {
@@ -49,6 +51,24 @@ const std::map<std::string, SerialFunction>& SerialFunctions() {
        {[](const Tensor& x, const Arguments& a) { return F::celu(x, F::CELUFuncOptions().alpha(a[0])); },
         {1.0},
         OnePositive}},
+      {"clamp",
+       {[](const Tensor& x, const Arguments& a) {
+          return torch::where(x < a[0], torch::full_like(x, a[0]),
+                              torch::where(x > a[1], torch::full_like(x, a[1]), x));
+        },
+        {},
+        [](RandomJobs& random) {
+          const double min = random.Of<double>({-1, -0.5, 0, 0.31});
+          return Arguments{min, min + random.Of<double>({0, 0.5, 1.5})};
+        }}},
+      {"clamp_max",
+       {[](const Tensor& x, const Arguments& a) { return torch::where(x > a[0], torch::full_like(x, a[0]), x); },
+        {},
+        OnePositive}},
+      {"clamp_min",
+       {[](const Tensor& x, const Arguments& a) { return torch::where(x < a[0], torch::full_like(x, a[0]), x); },
+        {},
+        One}},
       {"cos", {[](const Tensor& x, const Arguments&) { return x.cos(); }}},
       {"elu",
        {[](const Tensor& x, const Arguments& a) { return F::elu(x, F::ELUFuncOptions().alpha(a[0])); },
@@ -81,10 +101,21 @@ const std::map<std::string, SerialFunction>& SerialFunctions() {
         },
         {0.01},
         OnePositive}},
+      {"log", {[](const Tensor& x, const Arguments&) { return x.log2() * std::log(2.0); }, {}, {}, true}},
+      {"log1p", {[](const Tensor& x, const Arguments&) { return (1 + x).log(); }, {}, {}, true}},
       {"log_sigmoid", {[](const Tensor& x, const Arguments&) { return F::logsigmoid(x); }}},
       {"mish", {[](const Tensor& x, const Arguments&) { return F::mish(x); }}},
+      {"pow",
+       {[](const Tensor& x, const Arguments& a) { return (x.log() * a[0]).exp(); },
+        {},
+        [](RandomJobs& random) {
+          return Arguments{random.Of<double>({-2, -1, -0.5, 0, 0.5, 1, 1.7, 2, 3})};
+        },
+        true}},
+      {"reciprocal", {[](const Tensor& x, const Arguments&) { return 1 / x; }, {}, {}, true}},
       {"relu", {[](const Tensor& x, const Arguments&) { return F::relu(x); }}},
       {"relu6", {[](const Tensor& x, const Arguments&) { return F::relu6(x); }}},
+      {"rsqrt", {[](const Tensor& x, const Arguments&) { return (x.log() / -2).exp(); }, {}, {}, true}},
       {"selu", {[](const Tensor& x, const Arguments&) { return F::selu(x); }}},
       {"sigmoid", {[](const Tensor& x, const Arguments&) { return torch::sigmoid(x); }}},
       {"silu", {[](const Tensor& x, const Arguments&) { return F::silu(x); }}},
@@ -98,6 +129,7 @@ const std::map<std::string, SerialFunction>& SerialFunctions() {
         }}},
       {"softshrink", {[](const Tensor& x, const Arguments& a) { return F::softshrink(x, a[0]); }, {0.5}, OnePositive}},
       {"softsign", {[](const Tensor& x, const Arguments&) { return F::softsign(x); }}},
+      {"sqrt", {[](const Tensor& x, const Arguments&) { return (x.log() / 2).exp(); }, {}, {}, true}},
       {"square", {[](const Tensor& x, const Arguments&) { return x * x; }}},
       {"tanh", {[](const Tensor& x, const Arguments&) { return torch::tanh(x); }}},
       {"tanhshrink", {[](const Tensor& x, const Arguments&) { return F::tanhshrink(x); }}},
@@ -151,7 +183,8 @@ std::string Compare(uint64_t seed, const std::string& name, const SerialFunction
   const JobParts job = RandomJob(random, shape, text);
   // LibTorch 1.13's gradient of hardswish at 3 is 1 in its vectorised kernel and 1.5 in the other one, and which of
   // them computes an element depends on its address.
-  const Tensor x = RandomValues(random, shape, /*with_kinks=*/name != "hardswish");
+  Tensor x = RandomValues(random, shape, /*with_kinks=*/name != "hardswish");
+  if (function.positive) x = (x.detach().abs() + 0.2).requires_grad_();
   return CompareLayer(job, random, x, {}, function.apply(x, arguments), TransportKind::kInMemoryDelayed);
 }
 

@@ -38,6 +38,9 @@ const std::map<std::string, Function>& Functions() {
   static const auto* functions = new std::map<std::string, Function>{
       {"abs", [](const Tensor& x, const A&) { return x.abs(); }},
       {"add", [](const Tensor& x, const A& a) { return torch::add(x, a.At(0)); }},
+      {"clamp", [](const Tensor& x, const A& a) { return x.clamp(a.At(0), a.At(1)); }},
+      {"clamp_max", [](const Tensor& x, const A& a) { return x.clamp_max(a.At(0)); }},
+      {"clamp_min", [](const Tensor& x, const A& a) { return x.clamp_min(a.At(0)); }},
       {"cos", [](const Tensor& x, const A&) { return x.cos(); }},
       {"erf", [](const Tensor& x, const A&) { return x.erf(); }},
       {"expm1", [](const Tensor& x, const A&) { return x.expm1(); }},
@@ -62,10 +65,15 @@ const std::map<std::string, Function>& Functions() {
        [](const Tensor& x, const A& a) {
          return F::leaky_relu(x, F::LeakyReLUFuncOptions().negative_slope(a.At(0, 0.01)));
        }},
+      {"log", [](const Tensor& x, const A&) { return x.log(); }},
+      {"log1p", [](const Tensor& x, const A&) { return x.log1p(); }},
       {"log_sigmoid", [](const Tensor& x, const A&) { return F::logsigmoid(x); }},
       {"mish", [](const Tensor& x, const A&) { return x * torch::tanh(F::softplus(x)); }},
+      {"pow", [](const Tensor& x, const A& a) { return x.pow(a.At(0)); }},
+      {"reciprocal", [](const Tensor& x, const A&) { return x.reciprocal(); }},
       {"relu", [](const Tensor& x, const A&) { return F::relu(x); }},
       {"relu6", [](const Tensor& x, const A&) { return F::relu6(x); }},
+      {"rsqrt", [](const Tensor& x, const A&) { return x.rsqrt(); }},
       {"selu", [](const Tensor& x, const A&) { return F::selu(x); }},
       {"sigmoid", [](const Tensor& x, const A&) { return x.sigmoid(); }},
       {"silu", [](const Tensor& x, const A&) { return F::silu(x); }},
@@ -76,6 +84,7 @@ const std::map<std::string, Function>& Functions() {
       {"softshrink",
        [](const Tensor& x, const A& a) { return F::softshrink(x, F::SoftshrinkFuncOptions().lambda(a.At(0, 0.5))); }},
       {"softsign", [](const Tensor& x, const A&) { return F::softsign(x); }},
+      {"sqrt", [](const Tensor& x, const A&) { return x.sqrt(); }},
       {"square", [](const Tensor& x, const A&) { return x * x; }},
       {"tanh", [](const Tensor& x, const A&) { return x.tanh(); }},
       {"tanhshrink", [](const Tensor& x, const A&) { return F::tanhshrink(x); }},

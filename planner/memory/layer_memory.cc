@@ -153,19 +153,24 @@ LayerMemory OfLocalResponseNorm(const LayerPlan& layer, const LayerSizes& sizes)
 // ---- Element by element
 
 LayerMemory OfActivation(const LayerPlan& layer, const LayerSizes& sizes) {
-  static const auto* of_output = new std::set<std::string>{"relu", "sigmoid", "tanh", "exp"};
+  static const auto* of_output =
+      new std::set<std::string>{"relu", "sigmoid", "tanh", "exp", "expm1", "reciprocal", "rsqrt", "sqrt"};
+  static const auto* without_input = new std::set<std::string>{"add", "mul", "neg", "rsub", "tanhshrink"};
   static const auto* in_sum_type = new std::set<std::string>{"hardtanh", "relu6", "mish"};
   const std::string& fn = layer.spec().activation().fn();
   Kernel k(layer, sizes, in_sum_type->count(fn) > 0);
   const bool output = of_output->count(fn) > 0;
   k.memory.keeps_output = output;
-  k.memory.keeps_input[0] = !output && fn != "tanhshrink";
+  k.memory.keeps_input[0] = !output && without_input->count(fn) == 0;
   k.memory.keeps_parameters = fn == "prelu";
   if (fn == "log_sigmoid" || fn == "softsign" || fn == "tanhshrink") k.memory.keeps = k.out;
   if (fn == "softsign") k.memory.forward_work = k.out;
-  if (fn == "softsign" || fn == "tanhshrink" || fn == "abs" || fn == "square" || fn == "prelu") {
-    k.memory.backward_work = fn == "softsign" ? 3 * k.out : k.out;
-  }
+  static const auto* one_more =
+      new std::set<std::string>{"tanhshrink", "abs", "square", "prelu", "expm1", "log1p", "sqrt", "pow"};
+  if (one_more->count(fn) > 0) k.memory.backward_work = k.out;
+  if (fn == "reciprocal" || fn == "rsqrt") k.memory.backward_work = 2 * k.out;
+  if (fn == "softsign") k.memory.backward_work = 3 * k.out;
+  if (fn == "clamp") k.memory.backward_work = 2 * Elements(sizes.output);  // a byte each, of both bounds
   return k.memory;
 }
 

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <set>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "layers/pointwise/activation_functions.h"
 
@@ -124,6 +126,11 @@ bool RandomLayers::Activation() {
   const std::string name = function.name;
   // So that numbers stay of one size.
   if (name == "exp" || name == "square") Put("activation", "{ fn: \"tanh\" }", x_.shape);
+  static const auto* of_positive = new std::set<std::string>{"log", "log1p", "pow", "reciprocal", "rsqrt", "sqrt"};
+  if (of_positive->count(name) > 0) {
+    Put("activation", "{ fn: \"tanh\" }", x_.shape);
+    Put("activation", "{ fn: \"add\" arg: 2 }", x_.shape);
+  }
   std::string arguments;
   if (name == "prelu") {
     arguments = random_.OneIn(2) ? absl::StrCat(" arg: ", x_.shape[1]) : "";
@@ -131,9 +138,12 @@ bool RandomLayers::Activation() {
     arguments = " arg: [0.1, 0.3]";
   } else if (name == "hardtanh") {
     arguments = Some("arg: [-0.7, 1.3]");
+  } else if (name == "clamp") {
+    arguments = " arg: [-0.7, 1.3]";
   } else if (!function.arguments.empty()) {
-    arguments = Some("arg: 0.7");
+    arguments = function.arguments[0].otherwise.has_value() ? Some("arg: 0.7") : " arg: 0.7";
   }
+  ties_ |= absl::StartsWith(name, "clamp");
   return Put("activation", absl::StrCat("{ fn: \"", name, "\"", arguments, " }"), x_.shape,
              {.parameters = name == "prelu"});
 }

@@ -1,5 +1,8 @@
 #include "tests/vs_serial/number_type_cases.h"
 
+#include <set>
+#include <utility>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "layers/pointwise/activation_functions.h"
@@ -86,15 +89,18 @@ void AddNorms(std::vector<LayerCase>& cases) {
 }
 
 void AddActivations(std::vector<LayerCase>& cases) {
+  static const auto* of_positive = new std::set<std::string>{"log", "log1p", "pow", "reciprocal", "rsqrt", "sqrt"};
   for (const ActivationFunction& function : ActivationFunctions()) {
     std::string arguments;
+    double next = 0.25;  // bounds are in order
     for (const ActivationArgument& argument : function.arguments) {
-      if (!argument.otherwise.has_value()) absl::StrAppend(&arguments, " arg: 0.25");
+      if (!argument.otherwise.has_value()) absl::StrAppend(&arguments, " arg: ", std::exchange(next, 0.75));
     }
     cases.push_back({"activation",
                      function.name,
                      absl::StrCat("activation { fn: \"", function.name, "\"", arguments, " }"),
                      {Image(2)}});
+    cases.back().inputs[0].positive = of_positive->count(function.name) > 0;
   }
 }
 

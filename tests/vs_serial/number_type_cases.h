@@ -14,6 +14,7 @@ struct LayerCaseInput {
   std::vector<int64_t> shape;
   std::vector<int64_t> partition;  // on two ranks
   int64_t below = 0;               // of indices; 0: normal numbers
+  bool positive = false;           // numbers from 1/2 on
 };
 
 struct LayerCase {

@@ -96,6 +96,10 @@ class Serial {
       const LayerCaseInput& input = of.inputs[i];
       numbers.fields[i == 0 ? "x" : absl::StrCat("x", i)] =
           input.below > 0 ? at::randint(0, input.below, input.shape, generator_, at::kLong) : Normal(input.shape);
+      if (input.positive) {
+        Tensor& numbers_of_input = numbers.fields[i == 0 ? "x" : absl::StrCat("x", i)];
+        numbers_of_input = Rounded(numbers_of_input.abs() + 0.5, type);
+      }
     }
     numbers.fields["side"] = Normal({batch, 1});
     numbers.fields["wanted"] = Normal({batch, 2});
