@@ -19,6 +19,7 @@
 #include "base/status_macros.h"
 #include "cli/commands.h"
 #include "cli/import.h"
+#include "cli/view_commands.h"
 #include "planner/auto/auto_flags.h"
 #include "worker/data/array_formats.h"
 
@@ -31,7 +32,7 @@ struct Arguments {
   SubmitOptions submit;
   LogOptions logs;
   PsOptions ps;
-  MetricsOptions metrics;
+  ViewArguments views;
   ExportOptions model;
   std::string job, name, output;
   PlanOptions plan;
@@ -41,7 +42,6 @@ struct Arguments {
   std::string verify_binary;
   std::string object, data_format;
   std::string token_id, user, role = "user", valid_for = "30d";
-  std::string metrics_format = "json";
   bool follow = false, files = false;
   TlsFiles tls;
   std::string token_file;
@@ -371,24 +371,8 @@ void AddQueries(CLI::App& app, Arguments& a, Command& chosen) {
     };
   });
 
-  CLI::App* metrics =
-      app.add_subcommand("metrics", "Show what a job has measured so far: the lines of its metrics.jsonl");
-  AddJob(metrics, a);
-  metrics->add_flag("-f,--follow", a.metrics.follow, "Go on until the job ends");
-  metrics->add_option("--type", a.metrics.type, "Only lines of this type: step, validation, evaluation, summary")
-      ->type_name("TYPE");
-  metrics
-      ->add_option("-o,--format", a.metrics_format,
-                   "json: the lines as they are; csv: a table of one --type, the steps unless another is given")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"json", "csv"}).description(""));
-  metrics->callback([&] {
-    chosen = [&] {
-      a.metrics.job = a.job;
-      a.metrics.csv = a.metrics_format == "csv";
-      return RunMetrics(a.options, a.metrics);
-    };
-  });
+  AddMetricsCommand(app, a.options, a.views, chosen);
+  AddCompareCommand(app, a.options, a.views, chosen);
 
   CLI::App* get = app.add_subcommand("get", "Fetch a result of a job");
   AddJob(get, a);
@@ -451,8 +435,10 @@ int RunAdjoin(int argc, char** argv, const LayerRules& rules) {
   arguments.options.client.notice = [](const std::string& text) {
     std::cerr << "adjoin: " << PrintableText(text) << std::endl;
   };
-  const bool alone = app.got_subcommand("plan") || app.got_subcommand("run") || app.got_subcommand("verify") ||
-                     app.got_subcommand("data") || app.got_subcommand("import");
+  const bool alone =
+      app.got_subcommand("plan") || app.got_subcommand("run") || app.got_subcommand("verify") ||
+      app.got_subcommand("data") || app.got_subcommand("import") ||
+      (app.got_subcommand("compare") && IsSpecFile(arguments.views.compare.a) && IsSpecFile(arguments.views.compare.b));
   absl::Status status = alone ? absl::OkStatus() : SetCredentials(arguments);
   absl::StatusOr<int> code = status.ok() ? chosen() : status;
   if (code.ok() && !std::cout.flush()) code = absl::DataLossError("standard output cannot be written");

@@ -2,6 +2,7 @@
 #ifndef ADJOIN_CLI_COMMANDS_H_
 #define ADJOIN_CLI_COMMANDS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -44,11 +45,21 @@ struct LogOptions {
   bool follow = false;
 };
 
+enum class MetricsFormat { kJson, kCsv, kText };
+
 struct MetricsOptions {
-  std::string job;
-  std::string type;  // only lines of this type: "step"; empty: all, or with `csv` steps
-  bool csv = false;
+  std::vector<std::string> jobs;    // at least one
+  std::string type;                 // only lines of this type: "step"; empty: all, or in tables steps
+  std::vector<std::string> fields;  // only these; empty: all
+  MetricsFormat format = MetricsFormat::kJson;
+  bool by_epoch = false;  // in tables a row for each epoch instead of each step
   bool follow = false;
+};
+
+struct CompareOptions {
+  std::string a, b;   // jobs, or files of specs (IsSpecFile)
+  size_t steps = 6;   // at most so many equal steps of each metric
+  bool wide = false;  // lines are not cut to the terminal's width
 };
 
 struct ExportOptions {
@@ -130,8 +141,13 @@ absl::StatusOr<int> RunTokenRevoke(const CommandOptions& options, const std::str
 // `output`: a file, "-" for standard output, empty for the artifact's own name.
 absl::StatusOr<int> RunGet(const CommandOptions& options, const std::string& job, const std::string& name,
                            const std::string& output);
-// What a job has measured so far, line by line.
+// What jobs have measured so far, line by line or as a table.
 absl::StatusOr<int> RunMetrics(const CommandOptions& options, const MetricsOptions& metrics);
+// True of a reference that means a file: it has a '/', or ends as specs do, or is "-", standard input.
+bool IsSpecFile(const std::string& reference);
+// What differs in two jobs: their specs, what they have measured, how fast they are. Of two files no coordinator is
+// asked.
+absl::StatusOr<int> RunCompare(const CommandOptions& options, const CompareOptions& compare);
 // The model of a job, as one safetensors file with PyTorch's names.
 absl::StatusOr<int> RunExport(const CommandOptions& options, const ExportOptions& model);
 // Without a coordinator: what an array file holds. `object`: of an HDF5 file; empty: the list of its data sets.

@@ -60,21 +60,29 @@ void EmitYaml(const nlohmann::ordered_json& json, YAML::Emitter& out) {
     const std::string text = json.get<std::string>();
     if (!IsPlainText(text)) out << YAML::DoubleQuoted;
     out << text;
+  } else if (json.is_null()) {
+    out << YAML::Null;
   } else {
     out << json.dump();  // a number, true or false: the same in YAML
   }
 }
 
-std::string Yaml(const google::protobuf::Message& message) {
+std::string YamlOf(const std::string& json) {
   YAML::Emitter out;
-  EmitYaml(nlohmann::ordered_json::parse(Json(message, false)), out);
+  EmitYaml(nlohmann::ordered_json::parse(json), out);
   return std::string(out.c_str()) + "\n";
 }
+
+std::string Yaml(const google::protobuf::Message& message) { return YamlOf(Json(message, false)); }
 
 }  // namespace
 
 std::string Formatted(const google::protobuf::Message& message, Format format) {
   return format == Format::kYaml ? Yaml(message) : Json(message, true);
+}
+
+std::string FormattedText(const std::string& json, Format format) {
+  return format == Format::kYaml ? YamlOf(json) : json;
 }
 
 std::string FormattedItem(const google::protobuf::Message& message, Format format) {

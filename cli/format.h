@@ -16,6 +16,8 @@ enum class Format { kTable, kJson, kYaml };  // kTable: for people, as each comm
 
 // `format` is not kTable. The message's own `header` is left out. Ends with a line end.
 std::string Formatted(const google::protobuf::Message& message, Format format);
+// The same of a JSON document that is text already.
+std::string FormattedText(const std::string& json, Format format);
 std::string FormattedItem(const google::protobuf::Message& message, Format format);
 
 }  // namespace adjoin

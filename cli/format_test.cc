@@ -60,5 +60,14 @@ TEST(FormatTest, ItemsAreLinesOrDocuments) {
   EXPECT_EQ(YAML::LoadAll(two).size(), 2) << two;
 }
 
+TEST(FormatTest, ADocumentThatIsTextHasTheSameContentAsYaml) {
+  const std::string json = "{\"a\": null, \"b\": [1, 2.5, \"null\"], \"c\": {}}";
+  EXPECT_EQ(FormattedText(json, Format::kJson), json);
+  const YAML::Node yaml = YAML::Load(FormattedText(json, Format::kYaml));
+  EXPECT_TRUE(yaml["a"].IsNull());
+  EXPECT_EQ(yaml["b"][1].as<double>(), 2.5);
+  EXPECT_EQ(yaml["b"][2].as<std::string>(), "null");
+}
+
 }  // namespace
 }  // namespace adjoin

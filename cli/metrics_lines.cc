@@ -1,10 +1,12 @@
 #include "cli/metrics_lines.h"
 
+#include <algorithm>
+
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
+#include "cli/csv.h"
 
 namespace adjoin {
 namespace {
@@ -13,6 +15,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr size_t kLongestLine = size_t{64} << 20;  // a matrix of 1024 classes has some megabytes
 constexpr size_t kMostWithoutStep = 10000;
+constexpr size_t kMostFields = 1000;
 constexpr char kLayersType[] = "layers";
 
 Json Parsed(const std::string& line) {
@@ -26,10 +29,7 @@ std::string TypeOf(const Json& json) {
 }
 
 std::string Cell(const Json& value) {
-  if (value.is_null()) return "";
-  const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  return absl::StrCat("\"", absl::StrReplaceAll(text, {{"\"", "\"\""}}), "\"");
+  return value.is_null() ? "" : value.is_string() ? value.get<std::string>() : value.dump();
 }
 
 }  // namespace
@@ -72,13 +72,11 @@ std::string MetricsTable::Add(const std::string& line) {
   if (TypeOf(json) != type_) return "";
   std::string rows;
   if (columns_.empty()) {
-    std::vector<std::string> names;
+    columns_ = fields_;
     for (const auto& [name, value] : json.items()) {
-      if (name == "type") continue;
-      columns_.push_back(name);
-      names.push_back(Cell(name));
+      if (fields_.empty() && name != "type") columns_.push_back(name);
     }
-    rows = absl::StrCat(absl::StrJoin(names, ","), "\n");
+    rows = CsvLine(columns_);
   }
   const auto layers = json.find("layer");
   const bool by_layer = type_ == kLayersType && layers != json.end() && layers->is_array();
@@ -89,9 +87,40 @@ std::string MetricsTable::Add(const std::string& line) {
       const bool of_layer = by_layer && value != json.end() && value->is_array() && value->size() == layers->size();
       cells.push_back(value == json.end() ? "" : Cell(of_layer ? (*value)[i] : *value));
     }
-    absl::StrAppend(&rows, absl::StrJoin(cells, ","), "\n");
+    rows += CsvLine(cells);
   }
   return rows;
+}
+
+absl::Status MetricsFields::Check() const {
+  for (const std::string& field : chosen_) {
+    if (seen_.empty() || seen_.count(field) > 0) continue;
+    return absl::NotFoundError(absl::StrCat("no line", type_.empty() ? "" : absl::StrCat(" of type ", type_),
+                                            " has a field '", field, "'; there are: ", absl::StrJoin(seen_, ", ")));
+  }
+  return absl::OkStatus();
+}
+
+void MetricsFields::Add(const std::string& line) {
+  const Json json = Parsed(line);
+  if (chosen_.empty() || (!type_.empty() && TypeOf(json) != type_)) return;
+  for (const auto& [name, value] : json.items()) {
+    if (name != "type" && seen_.size() < kMostFields) seen_.insert(name);
+  }
+}
+
+std::string MetricsFields::Chosen(const std::string& job, const std::string& line) const {
+  if (job.empty() && chosen_.empty()) return line;
+  const Json json = Parsed(line);
+  Json shown = Json::object();
+  if (!job.empty()) shown["job"] = job;
+  for (const auto& [name, value] : json.items()) {
+    const bool always = name == "type" || name == "step" || name == "epoch";
+    if (always || chosen_.empty() || std::find(chosen_.begin(), chosen_.end(), name) != chosen_.end()) {
+      shown[name] = value;
+    }
+  }
+  return shown.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
 }
 
 std::string MetricsTypeOf(const std::string& line) { return TypeOf(Parsed(line)); }

@@ -46,17 +46,40 @@ class MetricsLines {
   std::set<std::string> without_step_;        // handed out: a few, at the end of an attempt
 };
 
-// Returns the lines of one type as comma-separated values (RFC 4180): the names of the first line's fields, then a row
-// for each. Lists are texts; but a line of type "layers", whose lists go by its list "layer", is a row for each layer.
+// Returns the lines of one type as comma-separated values (cli/csv.h): the names of the fields, then a row for each
+// line. Lists are texts; but a line of type "layers", whose lists go by its list "layer", is a row for each layer.
 class MetricsTable {
  public:
-  explicit MetricsTable(std::string type) : type_(std::move(type)) {}
+  // `fields`: the columns; empty: the fields of the first line.
+  explicit MetricsTable(std::string type, std::vector<std::string> fields = {})
+      : type_(std::move(type)), fields_(std::move(fields)) {}
   // Returns what is to be printed for this line, with line ends; "" where it is of another type, or no JSON object.
   std::string Add(const std::string& line);
 
  private:
   const std::string type_;
+  const std::vector<std::string> fields_;
   std::vector<std::string> columns_;
+};
+
+// The fields that a user has chosen of a job's lines.
+class MetricsFields {
+ public:
+  // Both may be empty: lines of all types, all fields.
+  MetricsFields(std::string type, std::vector<std::string> chosen)
+      : type_(std::move(type)), chosen_(std::move(chosen)) {}
+  // Notes which fields the line has.
+  void Add(const std::string& line);
+  // Errors: kNotFound (none of the lines has one of the chosen fields; the message lists those that there are).
+  absl::Status Check() const;
+  // Returns the line with the chosen fields, its type, step and epoch alone, and with the job's name before them where
+  // one is given. As it is where there is nothing to change.
+  std::string Chosen(const std::string& job, const std::string& line) const;
+
+ private:
+  const std::string type_;
+  const std::vector<std::string> chosen_;
+  std::set<std::string> seen_;
 };
 
 // The type of a line, "step"; "" where it is none.

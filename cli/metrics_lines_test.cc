@@ -71,6 +71,28 @@ TEST(MetricsTableTest, HasTheColumnsOfTheFirstLineOfItsType) {
   EXPECT_EQ(table.Add("{\"type\": \"step\", \"loss\": null, \"step\": 2, \"new\": 3}"), "2,,,\n");
 }
 
+TEST(MetricsTableTest, HasTheChosenColumnsAndNamesAreDataOnly) {
+  MetricsTable table("evaluation", {"loss", "dataset", "none"});
+  EXPECT_EQ(table.Add("{\"type\": \"evaluation\", \"dataset\": \"=1+1\\u001b[31m\", \"loss\": -1.5, \"x\": 1}"),
+            "loss,dataset,none\n-1.5,\"'=1+1\\x1b[31m\",\n");
+}
+
+TEST(MetricsFieldsTest, AreChosenAndNamedWhereNoLineHasThem) {
+  MetricsFields fields("step", {"loss"});
+  EXPECT_TRUE(fields.Check().ok()) << "no line has come";
+  fields.Add("{\"type\": \"validation\", \"step\": 1, \"loss\": 2}");
+  EXPECT_TRUE(fields.Check().ok()) << "none of this type";
+  const std::string line = "{\"type\": \"step\", \"step\": 1, \"lr\": 0.1, \"t\": 2}";
+  fields.Add(line);
+  EXPECT_EQ(fields.Check().message(), "no line of type step has a field 'loss'; there are: lr, step, t");
+  EXPECT_EQ(fields.Chosen("job-1", line), "{\"job\":\"job-1\",\"type\":\"step\",\"step\":1}");
+  fields.Add(Step(2, ", \"loss\": 1.5"));
+  EXPECT_TRUE(fields.Check().ok());
+  EXPECT_EQ(fields.Chosen("", Step(2, ", \"loss\": 2.3053770065307617, \"lr\": 1")),
+            "{\"type\":\"step\",\"step\":2,\"loss\":2.3053770065307617}");
+  EXPECT_EQ(MetricsFields("", {}).Chosen("", line), line) << "as it was";
+}
+
 TEST(MetricsTableTest, HasARowForEachLayer) {
   MetricsTable table("layers");
   EXPECT_EQ(table.Add("{\"type\": \"layers\", \"step\": 2, \"layer\": [\"a\", \"b\"], \"forward\": [0.5, null], "
