@@ -1,10 +1,13 @@
 #include "importer/archive/pt2_archive.h"
 
+#include <zlib.h>
+
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "base/printable_text.h"
 #include "base/status_macros.h"
@@ -41,6 +44,35 @@ int DepthOf(absl::string_view json, int limit) {
   return deepest;
 }
 
+// Python's JSON has three numbers that JSON has no word for. PyTorch 2.7 and later write them as text, and so do they
+// stand here: "Infinity", "-Infinity", "NaN".
+std::string WithQuotedNumbers(absl::string_view json) {
+  std::string quoted;
+  quoted.reserve(json.size());
+  bool text = false;
+  for (size_t i = 0; i < json.size();) {
+    size_t length = 1;
+    if (text && json[i] == '\\') {
+      length = std::min<size_t>(2, json.size() - i);
+    } else if (json[i] == '"') {
+      text = !text;
+    } else if (!text && (json[i] == 'I' || json[i] == '-' || json[i] == 'N')) {
+      for (const absl::string_view word : {"Infinity", "-Infinity", "NaN"}) {
+        if (!absl::StartsWith(json.substr(i), word)) continue;
+        absl::StrAppend(&quoted, "\"", word, "\"");
+        length = word.size();
+      }
+      if (length > 1) {
+        i += length;
+        continue;
+      }
+    }
+    quoted.append(json.data() + i, length);
+    i += length;
+  }
+  return quoted;
+}
+
 absl::StatusOr<nlohmann::json> ReadJson(const ZipReader& zip, const ZipEntry& entry, const std::string& path) {
   ADJOIN_ASSIGN_OR_RETURN(const std::string text, zip.ReadWhole(entry, Pt2Archive::kMaxProgramBytes));
   const std::string shown = PrintableText(entry.name, kMaxShownName);
@@ -48,7 +80,7 @@ absl::StatusOr<nlohmann::json> ReadJson(const ZipReader& zip, const ZipEntry& en
     return absl::DataLossError(
         absl::StrCat(path, ": ", shown, " is nested more than ", Pt2Archive::kMaxDepth, " deep"));
   }
-  nlohmann::json json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  nlohmann::json json = nlohmann::json::parse(WithQuotedNumbers(text), nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) return absl::DataLossError(absl::StrCat(path, ": ", shown, " is not a JSON object"));
   return json;
 }
@@ -228,8 +260,14 @@ absl::Status Pt2Archive::Add(const StoredTensor& claim, const ZipEntry* storage)
   if (!fits || elements > available || (elements > 0 && last >= available)) {
     return damaged(absl::StrCat("claims elements outside of its ", storage->data.bytes, " bytes"));
   }
-  if (!tensors_.emplace(claim.name, ArchivedTensor{claim.dtype, claim.shape, claim.stride, claim.offset, storage->data})
-           .second) {
+  ArchivedTensor tensor;
+  tensor.dtype = claim.dtype;
+  tensor.shape = claim.shape;
+  tensor.stride = claim.stride;
+  tensor.offset = claim.offset;
+  tensor.storage = storage->data;
+  tensor.crc = storage->crc;
+  if (!tensors_.emplace(claim.name, std::move(tensor)).second) {
     return damaged("is there twice");
   }
   return absl::OkStatus();
@@ -240,10 +278,30 @@ const ArchivedTensor* Pt2Archive::Find(const std::string& name) const {
   return found == tensors_.end() ? nullptr : &found->second;
 }
 
+absl::Status Pt2Archive::CheckStorage(const ArchivedTensor& tensor) const {
+  // PyTorch writes none where torch.serialization.set_crc32_options(False) says so.
+  if (tensor.crc == 0 || checked_.count(tensor.storage.begin) > 0) return absl::OkStatus();
+  std::vector<char> piece;
+  uLong crc = crc32_z(0, nullptr, 0);
+  for (int64_t at = 0; at < tensor.storage.bytes; at += kPiece) {
+    piece.resize(static_cast<size_t>(std::min(kPiece, tensor.storage.bytes - at)));
+    ADJOIN_RETURN_IF_ERROR(tensor.storage.ReadAt(at, piece.data(), static_cast<int64_t>(piece.size())));
+    crc = crc32_z(crc, reinterpret_cast<const Bytef*>(piece.data()), piece.size());
+  }
+  if (crc != tensor.crc) {
+    return absl::DataLossError(absl::StrCat(path(), ": weights at byte ", tensor.storage.begin,
+                                            " have a wrong checksum: the file is damaged; right would be the archive ",
+                                            "as torch.export.save wrote it"));
+  }
+  checked_.insert(tensor.storage.begin);
+  return absl::OkStatus();
+}
+
 absl::Status Pt2Archive::Read(const ArchivedTensor& tensor,
                               const std::function<absl::Status(const char*, int64_t)>& take) const {
   const int64_t size = SizeOf(tensor.dtype), elements = tensor.Elements();
   if (elements == 0) return absl::OkStatus();
+  ADJOIN_RETURN_IF_ERROR(CheckStorage(tensor));
   // The last dims whose elements follow each other are one run.
   int64_t run = 1;
   int outer = static_cast<int>(tensor.shape.size());

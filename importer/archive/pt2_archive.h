@@ -15,6 +15,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,6 +36,7 @@ struct ArchivedTensor {
   std::vector<int64_t> shape, stride;  // in elements
   int64_t offset = 0;                  // in elements
   FileRange storage;
+  uint32_t crc = 0;  // of the storage, as the archive says; 0: it does not
 
   int64_t Elements() const;
 };
@@ -55,7 +57,8 @@ class Pt2Archive {
   const std::map<std::string, ArchivedTensor>& tensors() const { return tensors_; }
   const ArchivedTensor* Find(const std::string& name) const;  // null where there is none
 
-  // Passes the elements, row-major, in pieces of at most a MiB. Errors: as FileRange::ReadAt; those of `take`.
+  // Passes the elements, row-major, in pieces of at most a MiB. Before the first one of a storage is read, all of it is
+  // compared with its checksum. Errors: kDataLoss (a wrong checksum); as FileRange::ReadAt; those of `take`.
   absl::Status Read(const ArchivedTensor& tensor, const std::function<absl::Status(const char*, int64_t)>& take) const;
 
  private:
@@ -65,10 +68,12 @@ class Pt2Archive {
   absl::Status ReadTorchSave(const ZipEntry& entry);
   absl::Status ReadIndex(const ZipReader& zip, const std::string& config, const std::string& folder);
   absl::Status Add(const StoredTensor& claim, const ZipEntry* storage);
+  absl::Status CheckStorage(const ArchivedTensor& tensor) const;
 
   const std::unique_ptr<InputFile> file_;
   nlohmann::json program_;
   std::map<std::string, ArchivedTensor> tensors_;
+  mutable std::set<int64_t> checked_;  // where storages begin whose checksum is right
 };
 
 }  // namespace adjoin
