@@ -191,6 +191,38 @@ TEST_F(WorkerDaemonTest, HealthChecksAreAnsweredBesideTheStreamAndEndWithTheDaem
   watching->Finish();
 }
 
+TEST_F(WorkerDaemonTest, AReadyFileIsThereWhileTheCoordinatorIs) {
+  const std::string file = folder_ + "/ready";
+  auto await = [&](bool there) {
+    const Deadline deadline = Within(20);
+    while (std::filesystem::exists(file) != there && !deadline.Expired()) absl::SleepFor(absl::Milliseconds(5));
+    return std::filesystem::exists(file) == there;
+  };
+  StartDaemon({"--ready-file", file});
+  AwaitStream(1);
+  EXPECT_TRUE(await(true));
+  SetManner([](auto& manner) { manner.refusal = grpc::Status(grpc::StatusCode::UNAVAILABLE, "away"); });
+  coordinator_.DropStream();
+  EXPECT_TRUE(await(false));
+  SetManner([](auto& manner) { manner.refusal = grpc::Status::OK; });
+  EXPECT_TRUE(await(true));
+  daemon_->Signal(SIGTERM);
+  EXPECT_EQ(daemon_->Wait(Within(20)).value_or(-1), 0);
+  EXPECT_FALSE(std::filesystem::exists(file));
+}
+
+TEST_F(WorkerDaemonTest, ARankThatGetsTheDaemonsSigtermIsDrainedAllTheSame) {
+  StartDaemon();
+  AwaitStream(1);
+  const std::vector<pid_t> pids = StartJob(4, "steps-100000x5ms", 2);
+  ASSERT_TRUE(AwaitStep(5));
+  for (const pid_t pid : pids) kill(pid, SIGTERM);
+  ASSERT_TRUE(AwaitStep(30)) << "they go on";
+  daemon_->Signal(SIGTERM);
+  for (const auto& [rank, ended] : Ends(2)) EXPECT_EQ(ended.end(), RANK_DRAINED) << rank;
+  EXPECT_EQ(daemon_->Wait(Within(10)).value_or(-1), 0);
+}
+
 TEST_F(WorkerDaemonTest, RanksGoOnWhileTheCoordinatorIsAway) {
   StartDaemon();
   AwaitStream(1);
@@ -316,7 +348,12 @@ TEST_F(WorkerDaemonTest, ADrainThatLastsTooLongIsCutShort) {
   ASSERT_TRUE(coordinator_.Await([](const Streams& streams) {
     return streams.size() == 2 && !streams[1].heartbeats.empty() && streams[1].heartbeats.back().draining();
   }));
+  const size_t beats = coordinator_.Streams()[1].heartbeats.size();
   daemon_->Signal(SIGTERM);
+  EXPECT_TRUE(coordinator_.Await([beats](const Streams& streams) { return streams[1].heartbeats.size() > beats + 3; }))
+      << "a second SIGTERM changes nothing";
+  EXPECT_TRUE(Runs(pids[0]));
+  daemon_->Signal(SIGINT);
   EXPECT_EQ(daemon_->Wait(Within(10)).value_or(-1), 0);
   EXPECT_FALSE(Runs(pids[0]));
 }

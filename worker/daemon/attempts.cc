@@ -64,6 +64,9 @@ SpawnRequest Attempts::CommandOf(const RankKey& key, uint64_t memory_bytes, cons
     request.memory_bytes = memory_bytes + (gpu_uuid.empty() ? kMemoryAllowance : kMemoryAllowanceWithGpu);
   request.oom_score_above = kOomScoreAbove;
   request.user = settings_.rank_user;
+  // What ends a daemon in good order may come to all processes beside it, as Slurm's SIGTERM does: then the daemon
+  // drains its ranks, and they die with it in any case.
+  request.ignores_sigterm = true;
   return request;
 }
 

@@ -45,6 +45,11 @@ std::shared_ptr<grpc::Channel> CoordinatorLink::NewChannel() const {
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10000);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5000);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  // Despite its name the least time that gRPC gives an attempt to connect, unless the pause to the next is longer.
+  const absl::Duration connect = settings_.connect_timeout;
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, static_cast<int>(absl::ToInt64Milliseconds(connect)));
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS,
+                   static_cast<int>(absl::ToInt64Milliseconds(std::min(connect, absl::Seconds(1)))));
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);          // http_proxy in the environment is for elsewhere
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // a new try is not held up by the last one's backoff
   ClientInterceptors interceptors;

@@ -45,6 +45,9 @@ class CoordinatorLink {
     absl::Duration first_backoff = absl::Milliseconds(200);  // doubles up to longest_backoff
     absl::Duration longest_backoff = absl::Seconds(5);
     absl::Duration answer_timeout = absl::Seconds(15);  // for the welcome, and without an acknowledged heartbeat
+    // For a connection. gRPC's own 20 s, at an address where nobody answers any more, would take most of the time after
+    // which a coordinator that has moved gives the daemon up.
+    absl::Duration connect_timeout = absl::Seconds(5);
     size_t max_log_messages = 256;  // waiting to be sent; beyond that the oldest log lines are dropped
     std::function<ClientInterceptors()> interceptors;  // for each channel; empty: none
   };

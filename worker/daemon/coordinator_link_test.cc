@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -13,7 +16,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "base/boot_clock.h"
+#include "base/deadline.h"
 #include "base/monotonic_condition.h"
+#include "base/unique_fd.h"
 #include "proto/protocol.h"
 #include "worker/testing/fake_coordinator.h"
 
@@ -21,6 +26,33 @@ namespace adjoin {
 namespace {
 
 using ::testing::HasSubstr;
+
+// An address at which no attempt to connect is answered or refused: a listener whose queue is full drops them, as a
+// network does where a machine has gone.
+class Nowhere {
+ public:
+  Nowhere() {
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(address);
+    const UniqueFd& listener = fds_.emplace_back(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    EXPECT_EQ(bind(listener.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
+    EXPECT_EQ(listen(listener.get(), 0), 0);
+    EXPECT_EQ(getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
+    address_ = absl::StrCat("127.0.0.1:", ntohs(address.sin_port));
+    // A queue of 0 has a place for one connection; with the second there is room for none.
+    for (int i = 0; i < 2; ++i) {
+      const UniqueFd& fd = fds_.emplace_back(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+      connect(fd.get(), reinterpret_cast<sockaddr*>(&address), size);
+    }
+  }
+  const std::string& address() const { return address_; }
+
+ private:
+  std::vector<UniqueFd> fds_;
+  std::string address_;
+};
 
 Deadline Soon() { return Deadline::After(absl::Seconds(20)); }
 
@@ -168,6 +200,43 @@ TEST_F(CoordinatorLinkTest, LeavesACoordinatorThatHangs) {
   coordinator_.SetManner(manner);
   EXPECT_TRUE(coordinator_.Await([](const auto& streams) { return streams.back().heartbeats.size() >= 15; }))
       << "longer than the timeout";
+}
+
+// gRPC gives an attempt 20 s, of which the link's own limit, here 10 s, leaves a half.
+TEST_F(CoordinatorLinkTest, DoesNotWaitLongForAnAddressThatDoesNotAnswer) {
+  const Nowhere nowhere;
+  const Deadline::Clock::time_point began = Deadline::Clock::now();
+  absl::Mutex mutex;
+  MonotonicCondition changed;
+  int tries = 0;
+  CoordinatorLink::Settings settings;
+  settings.coordinator = nowhere.address();
+  settings.first_backoff = settings.longest_backoff = absl::Milliseconds(5);
+  settings.answer_timeout = absl::Seconds(10);
+  settings.connect_timeout = absl::Milliseconds(200);
+  link_ = std::make_unique<CoordinatorLink>(
+      settings, CoordinatorLink::Callbacks{.on_connecting =
+                                               [&](WorkerHello&, const std::function<void()>& open) {
+                                                 absl::MutexLock lock(&mutex);
+                                                 ++tries;
+                                                 changed.NotifyAll();
+                                                 open();
+                                               },
+                                           .on_connected = [](const Welcome&) { return true; },
+                                           .on_heartbeat = [](Heartbeat&) {},
+                                           .on_lease = [](int64_t, absl::Duration) {},
+                                           .on_message = [](const CoordinatorMessage&) {},
+                                           .on_lost = [] {}});
+  Run();
+  {
+    absl::MutexLock lock(&mutex);
+    EXPECT_TRUE(changed.Wait(mutex, Soon(), [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) { return tries >= 4; }));
+  }
+  const absl::Duration taken = absl::FromChrono(Deadline::Clock::now() - began);
+  EXPECT_GE(taken, absl::Milliseconds(600)) << "three attempts of 200 ms: the address does not refuse";
+  EXPECT_LT(taken, absl::Seconds(8));
+  link_->Stop();
+  runner_.join();
 }
 
 TEST_F(CoordinatorLinkTest, AHeartbeatCanBeSentAtOnce) {

@@ -32,6 +32,7 @@
 #include "worker/daemon/node_watch.h"
 #include "worker/daemon/process_record.h"
 #include "worker/daemon/rank_link_server.h"
+#include "worker/daemon/ready_file.h"
 #include "worker/rank/lease_watch.h"
 
 namespace adjoin {
@@ -77,6 +78,7 @@ class DaemonImpl final : public Daemon {
   explicit DaemonImpl(const DaemonSettings& settings)
       : settings_(settings),
         look_(std::make_shared<NodeLook>(PlacesOf(settings))),
+        ready_(settings.ready_file),
         link_(LinkSettings(settings), LinkCallbacks()),
         record_(kRecord),
         attempts_(
@@ -87,6 +89,7 @@ class DaemonImpl final : public Daemon {
         remover_(settings.output_root, [this](WorkerMessage message) { link_.Send(std::move(message)); }) {}
 
   absl::Status Listen() {
+    ADJOIN_RETURN_IF_ERROR(ready_.Check());
     ADJOIN_RETURN_IF_ERROR(record_.KillLeftovers(Deadline::After(kLeftoversTimeout)));
     const SpawnRequest list_gpus = ListGpusCommand(settings_.rank_binary, settings_.rank_user);
     ADJOIN_ASSIGN_OR_RETURN(std::vector<Gpu> gpus, FindGpus(settings_.gpus, list_gpus, kListGpusTimeout));
@@ -138,6 +141,7 @@ class DaemonImpl final : public Daemon {
                 [this](const Welcome& welcome) {
                   if (!attempts_.Welcomed(welcome.store_id())) return false;
                   attempts_.Connected();
+                  ready_.Set();
                   return true;
                 },
             .on_heartbeat =
@@ -155,7 +159,11 @@ class DaemonImpl final : public Daemon {
                   lease_.Renew(until);
                 },
             .on_message = [this](const CoordinatorMessage& message) { OnMessage(message); },
-            .on_lost = [this] { attempts_.Disconnected(); }};
+            .on_lost =
+                [this] {
+                  ready_.Clear();
+                  attempts_.Disconnected();
+                }};
   }
   static NodePlaces PlacesOf(const DaemonSettings& settings) {
     NodePlaces places;
@@ -253,6 +261,7 @@ class DaemonImpl final : public Daemon {
 
   const DaemonSettings settings_;
   const std::shared_ptr<NodeLook> look_;
+  ReadyFile ready_;
   NodeWatch node_{[look = look_](const NodeWatch::At& at) { return look->Look(at); }};
   const std::shared_ptr<AttemptRetention> retention_ = std::make_shared<AttemptRetention>(
       AttemptRetention::Options{kAttemptRecords, settings_.output_root, settings_.keep_failed});

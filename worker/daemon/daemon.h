@@ -49,6 +49,7 @@ struct DaemonSettings {
   size_t data_checks = 4;                         // at once
   absl::Duration data_check_limit = absl::Seconds(30);
   absl::Duration keep_failed = absl::Hours(168);  // folders of attempts that failed or were cancelled
+  std::string ready_file;  // absolute; there while the coordinator has welcomed the daemon; empty: none
   std::function<ClientInterceptors()> interceptors;
 };
 

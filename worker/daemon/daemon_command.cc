@@ -53,6 +53,7 @@ struct Flags {
   std::string gpus = "auto";
   std::vector<std::string> labels;
   std::string listen;
+  std::string ready_file;
   std::string advertise;
   std::string data_root = ".";
   std::string output_root = ".";
@@ -92,6 +93,8 @@ void AddOptions(CLI::App& app, Flags& flags) {
       ->capture_default_str();
   app.add_option("--label", flags.labels, "KEY=VALUE, which jobs can ask for in resources.node_label; may be repeated");
   app.add_option("--listen", flags.listen, "HOST:PORT for gRPC health checks; absent: none");
+  app.add_option("--ready-file", flags.ready_file,
+                 "A file that is there while the daemon is connected to the coordinator, for probes; absent: none");
   app.add_option("--advertise", flags.advertise, "Address of this node, for people; absent: this host's name");
   app.add_option("--data-root", flags.data_root, "Folder below which jobs may read")->capture_default_str();
   app.add_option("--output-root", flags.output_root, "Folder below which jobs may write")->capture_default_str();
@@ -122,7 +125,7 @@ void AddOptions(CLI::App& app, Flags& flags) {
       ->capture_default_str()
       ->check(CLI::Range(0.0, 876000.0).description(""));
   app.add_option("--drain-seconds", flags.drain_seconds,
-                 "On SIGTERM, how long jobs may take to stop after a step; what is left then is killed")
+                 "On SIGTERM, how long jobs may take to stop after a step; what is left then is killed, or at a SIGINT")
       ->capture_default_str()
       ->check(CLI::Range(0.0, 86400.0));
   app.add_flag("--calibrate", flags.calibrate,
@@ -206,6 +209,8 @@ absl::StatusOr<DaemonSettings> MakeSettings(const Flags& flags) {
   settings.name = flags.name.empty() ? HostName() : flags.name;
   settings.address = flags.advertise.empty() ? HostName() : flags.advertise;
   settings.slots = flags.slots;
+  if (!flags.ready_file.empty())
+    settings.ready_file = std::filesystem::absolute(flags.ready_file).lexically_normal().string();
   settings.memory_bytes = flags.memory > 0 ? flags.memory : MemoryForRanks();
   ADJOIN_ASSIGN_OR_RETURN(settings.gpus, ParseGpuChoice(flags.gpus));
   ADJOIN_ASSIGN_OR_RETURN(settings.labels, Labels(flags.labels));
@@ -268,7 +273,8 @@ int ExitCode(const absl::Status& status) {
   return 1;
 }
 
-// Runs until the daemon ends by itself or a signal comes; a second one cuts the drain short.
+// Runs until the daemon ends by itself or a signal comes. Then a SIGINT, a person's second Ctrl-C, cuts the drain
+// short. Another SIGTERM does not: Slurm sends several to one process within a moment.
 absl::Status RunUntilSignal(Daemon& daemon, absl::Duration drain_limit, StopSignal& stop) {
   absl::Status status;
   std::atomic<bool> over{false};
@@ -283,7 +289,8 @@ absl::Status RunUntilSignal(Daemon& daemon, absl::Duration drain_limit, StopSign
     daemon.Drain(drain_limit);
     daemon.Stop();
   });
-  if (!over) stop.Wait();
+  while (!over && stop.Wait() != SIGINT) {
+  }
   daemon.Stop();
   drainer.join();
   runner.join();

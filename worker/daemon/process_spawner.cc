@@ -90,6 +90,8 @@ Step BecomeProgram(const Prepared& prepared) {
   struct sigaction initial = {};
   initial.sa_handler = SIG_DFL;
   for (int number = 1; number < NSIG; ++number) sigaction(number, &initial, nullptr);
+  initial.sa_handler = SIG_IGN;
+  if (request.ignores_sigterm) sigaction(SIGTERM, &initial, nullptr);
   // Libraries open files and sockets of the daemon without O_CLOEXEC.
   syscall(SYS_close_range, 3, ~0U, CLOSE_RANGE_CLOEXEC);
   execve(request.binary.c_str(), prepared.arguments, prepared.environment);

@@ -39,6 +39,7 @@ struct SpawnRequest {
   int oom_score_above = 0;               // added to the caller's oom_score_adj
   std::optional<User> user;              // absent: the caller's; else the caller is root
   bool input = false;                    // its standard input is a pipe, ChildProcess::in
+  bool ignores_sigterm = false;          // from its first instruction on, unless it decides otherwise
 };
 
 struct ChildProcess {

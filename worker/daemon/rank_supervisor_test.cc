@@ -73,6 +73,18 @@ TEST_F(RankSupervisorTest, ReportsHowAProcessEnded) {
   EXPECT_EQ(ExitOf(1), "was killed by signal 9 (SIGKILL)");
 }
 
+TEST_F(RankSupervisorTest, IgnoresSigtermOnlyWhereThatIsAskedFor) {
+  SpawnRequest request;
+  request.binary = "/bin/sh";
+  request.arguments = {"-c", "kill -TERM $$; exit 3"};
+  request.environment = RankEnvironment();
+  Start(0, request);
+  request.ignores_sigterm = true;
+  Start(1, request);
+  EXPECT_EQ(ExitOf(0), "was killed by signal 15 (SIGTERM)");
+  EXPECT_EQ(ExitOf(1), "exited with code 3");
+}
+
 TEST_F(RankSupervisorTest, ReportsAProgramThatCannotBeStarted) {
   SpawnRequest request;
   request.binary = "/nowhere/adjoin-rank";
