@@ -1,4 +1,5 @@
-// Builds `attention`: torch.nn.MultiheadAttention, batch first, over any cut of batch, sequence and heads.
+// Builds `attention`: torch.nn.MultiheadAttention, batch first, over any cut of batch, sequence and heads; without
+// projections torch.nn.functional.scaled_dot_product_attention of all heads.
 //
 // AttentionRule (layers/attention/attention_rule.h) tells what is where.
 // Errors: kInvalidArgument for a plan that AttentionRule did not make.
@@ -10,10 +11,12 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/stack.h>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "layers/attention/attention_inputs.h"
 #include "layers/attention/attention_roles.h"
 #include "layers/attention/block_attention.h"
 #include "layers/attention/heads.h"
@@ -47,9 +50,12 @@ class AttentionLayer : public LayerModule {
   AttentionLayer(LayerContext context, OwnPart own) : LayerModule(std::move(context)), own_(std::move(own)) {}
 
   Tensor Forward(const std::vector<Tensor>& inputs, Tape& tape) override {
+    const int attended = AttendedInputs(spec().attention(), static_cast<int>(inputs.size()));
     const Tensor x = Input(inputs, 0, tape);
-    const Tensor keys = inputs.size() > 1 ? Input(inputs, 1, tape) : x;
-    const Tensor values = inputs.size() > 2 ? Input(inputs, 2, tape) : keys;
+    const Tensor keys = attended > 1 ? Input(inputs, 1, tape) : x;
+    const Tensor values = attended > 2 ? Input(inputs, 2, tape) : keys;
+    const Tensor score_bias = spec().attention().score_bias() ? Input(inputs, attended, tape) : Tensor();
+    if (!HasProjections(spec().attention())) return Output(AttendAsRead(x, keys, values, score_bias, tape), tape);
     const InWeights w = ReadInWeights(x.scalar_type(), tape);
     const Tensor bias = Cast(Parameter(kRoleInProjBias, tape), x.scalar_type());
     const auto bias_of = [&](int64_t from, int64_t count) {
@@ -58,12 +64,10 @@ class AttentionLayer : public LayerModule {
     // Outside the mesh all are empty, without as many dims of one.
     const Tensor q = ToHeads(x, w.q, bias_of(0, 1));
     // In one product where keys and values are made of one tensor.
-    const Tensor kv = inputs.size() < 3
-                          ? ToHeads(keys, w.kv.defined() ? w.kv : at::cat({w.k, w.v}), bias_of(1, 2))
-                          : at::cat({ToHeads(keys, w.k, bias_of(1, 1)), ToHeads(values, w.v, bias_of(2, 1))});
-    const double scale = 1 / std::sqrt(static_cast<double>(Width()));
-    Tensor y = own_.inside ? Attend(Ring(), q[0] * scale, kv.unsqueeze(0), tape)
-                           : Attend(Ring(), q.reshape({0, 0, 0, 0}), kv.reshape({0, 0, 0, 0, 0, 0}), tape);
+    const Tensor kv = attended < 3 ? ToHeads(keys, w.kv.defined() ? w.kv : at::cat({w.k, w.v}), bias_of(1, 2))
+                                   : at::cat({ToHeads(keys, w.k, bias_of(1, 1)), ToHeads(values, w.v, bias_of(2, 1))});
+    Tensor y = own_.inside ? Attend(Ring(), q[0] * Scale(), kv.unsqueeze(0), score_bias, tape)
+                           : Attend(Ring(), q.reshape({0, 0, 0, 0}), kv.reshape({0, 0, 0, 0, 0, 0}), score_bias, tape);
     y = FromHeads(y, Cast(Parameter(kRoleOutProjWeight, tape), x.scalar_type()));
     const Tensor out_bias = Cast(Parameter(kRoleOutProjBias, tape), x.scalar_type());
     if (out_bias.defined() && out_bias.numel() > 0) y = y + out_bias;
@@ -75,7 +79,32 @@ class AttentionLayer : public LayerModule {
     return parameter.defined() ? parameter.to(type) : parameter;
   }
 
-  int64_t Width() const { return context().input_shapes[0][2] / spec().attention().heads(); }
+  // Of an input's features, all heads'.
+  int64_t WidthOf(int input) const { return context().input_shapes[input][2] / spec().attention().heads(); }
+
+  double Scale() const {
+    const Attention& attention = spec().attention();
+    return attention.has_scale() ? attention.scale() : 1 / std::sqrt(static_cast<double>(WidthOf(0)));
+  }
+
+  // The inputs are queries, keys and values of this rank's heads, one head after the other.
+  Tensor AttendAsRead(const Tensor& x, const Tensor& keys, const Tensor& values, const Tensor& score_bias, Tape& tape) {
+    const int64_t width = WidthOf(0);
+    const int64_t value_width =
+        WidthOf(AttendedInputs(spec().attention(), static_cast<int>(context().input_shapes.size())) - 1);
+    const std::shared_ptr<RingAttention> ring = Ring();
+    if (width != value_width) ring->key_width = width;
+    if (!own_.inside) {
+      const std::vector<int64_t> none(6, 0);
+      const Tensor y =
+          Attend(ring, x.reshape({0, 0, 0, 0}), at::cat({keys.reshape(none), values.reshape(none)}), score_bias, tape);
+      return y.reshape({0, 0, 0});
+    }
+    const Tensor k = HeadsOf(keys, width), v = HeadsOf(values, value_width);
+    const Tensor packed = width == value_width ? at::stack({k, v}) : at::cat({k, v}, -1).unsqueeze(0);
+    const Tensor y = Attend(ring, HeadsOf(x, width).contiguous() * Scale(), packed.unsqueeze(0), score_bias, tape);
+    return y.transpose(1, 2).reshape({x.size(0), x.size(1), y.size(1) * value_width});
+  }
 
   // Each [1, heads, width, features of what it reads]; `kv`: keys' and values' together, where one parameter has both.
   struct InWeights {
@@ -131,10 +160,13 @@ absl::StatusOr<std::unique_ptr<LayerModule>> BuildAttention(LayerContext context
   if (context.plan.reading_size() != context.plan.input_size() || context.plan.reading_size() < 1) {
     return absl::InvalidArgumentError("the plan does not say where heads and keys are");
   }
+  const int attended = AttendedInputs(context.plan.spec().attention(), context.plan.input_size());
+  if (attended < 1 || attended > context.plan.input_size()) {
+    return absl::InvalidArgumentError("the plan does not name what attends");
+  }
   // [batch, queries, heads] and [batch, keys, features], of the values where they are an input of their own.
   ADJOIN_ASSIGN_OR_RETURN(const Layout queries, LayoutFromProto(context.plan.reading(0).reader()));
-  ADJOIN_ASSIGN_OR_RETURN(const Layout keys,
-                          LayoutFromProto(context.plan.reading(context.plan.reading_size() - 1).reader()));
+  ADJOIN_ASSIGN_OR_RETURN(const Layout keys, LayoutFromProto(context.plan.reading(attended - 1).reader()));
   OwnPart own;
   own.queries = queries.shape()[1];
   own.heads = queries.shape()[2];

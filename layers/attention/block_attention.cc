@@ -44,6 +44,23 @@ struct BlockAttention::Tile {
   Tensor Pairs(const Tensor& x) const { return x.narrow(0, pair, pairs); }
   Tensor Rows(const Tensor& x) const { return Pairs(x).narrow(1, row, rows); }
   Tensor Columns(const Tensor& x, at::ScalarType type) const { return Pairs(x).narrow(1, column, columns).to(type); }
+
+  // Calls use(part of `scores`, part of `bias`) for each sample: [heads, rows, columns], and the same or 1 where the
+  // bias repeats. Both are views.
+  template <typename Use>
+  void ForEachSample(const Tensor& scores, const Tensor& bias, const Use& use) const {
+    const auto part = [](const Tensor& x, int64_t dim, int64_t first, int64_t count) {
+      return x.size(dim) == 1 ? x : x.narrow(dim, first, count);
+    };
+    for (int64_t first = pair; first < pair + pairs;) {
+      const int64_t sample = first / heads, head = first % heads;
+      const int64_t count = std::min(heads - head, pair + pairs - first);
+      const Tensor of_sample = bias.select(0, bias.size(0) == 1 ? 0 : sample);
+      use(scores.narrow(0, first - pair, count),
+          part(part(part(of_sample, 0, head, count), 1, row, rows), 2, key, columns));
+      first += count;
+    }
+  }
 };
 
 template <typename Use>
@@ -102,19 +119,27 @@ Tensor BlockAttention::CausalScores(const Tensor& q, int64_t keys) const {
   return scores;
 }
 
-SoftmaxSums BlockAttention::Start(const Tensor& q) const {
+void BlockAttention::AddBias(const Tile& tile, const Tensor& bias, const Tensor& scores) {
+  if (!bias.defined()) return;
+  tile.ForEachSample(scores, bias, [](Tensor of_scores, const Tensor& of_bias) {
+    of_scores.add_(of_bias.to(of_scores.scalar_type()));
+  });
+}
+
+SoftmaxSums BlockAttention::Start(const Tensor& q, int64_t value_width) const {
   const at::TensorOptions options = q.options().dtype(SumType(q.scalar_type()));
   const int64_t pairs = q.size(0) * q.size(1);
   return {at::full({pairs, q.size(2)}, kMinusInfinity, options), at::zeros({pairs, q.size(2)}, options),
-          at::zeros({pairs, q.size(2), q.size(3)}, options)};
+          at::zeros({pairs, q.size(2), value_width}, options)};
 }
 
-void BlockAttention::Add(const Tensor& q, const Tensor& k, const Tensor& v, int64_t first_key,
+void BlockAttention::Add(const Tensor& q, const Tensor& k, const Tensor& v, int64_t first_key, const Tensor& bias,
                          SoftmaxSums& sums) const {
   const at::ScalarType type = SumType(q.scalar_type());
   const Tensor rows = Merged(q), keys = Merged(k), values = Merged(v);
   ForEachTile(q, k, first_key, [&](const Tile& tile) {
     Tensor scores = at::bmm(tile.Rows(rows).to(type), tile.Columns(keys, type).transpose(1, 2));
+    AddBias(tile, bias, scores);
     Mask(tile, scores);
     Tensor largest = tile.Rows(sums.largest), sum = tile.Rows(sums.sum), weighted = tile.Rows(sums.weighted);
     const Tensor larger = at::maximum(largest, scores.amax(-1));
@@ -132,7 +157,11 @@ void BlockAttention::Add(const Tensor& q, const Tensor& k, const Tensor& v, int6
 
 AttendedRows BlockAttention::Finish(const SoftmaxSums& sums, at::IntArrayRef shape, int64_t keys) const {
   if (keys == 0) return {sums.weighted.reshape(shape), sums.largest};
-  return {(sums.weighted / sums.sum.unsqueeze(-1)).reshape(shape), sums.largest + at::log(sums.sum)};
+  // A row that sees no key has the sum 0. With an infinite logarithm its weights are 0 in the backward pass, too.
+  const Tensor unseen = sums.sum == 0;
+  const Tensor divisor = sums.sum.masked_fill(unseen, 1);
+  return {(sums.weighted / divisor.unsqueeze(-1)).reshape(shape),
+          (sums.largest + at::log(divisor)).masked_fill_(unseen, -kMinusInfinity)};
 }
 
 Tensor BlockAttention::Delta(const Tensor& gradient, const Tensor& values) {
@@ -141,15 +170,16 @@ Tensor BlockAttention::Delta(const Tensor& gradient, const Tensor& values) {
 }
 
 void BlockAttention::AddGradients(const RowGradients& of, const Tensor& k, const Tensor& v, int64_t first_key,
-                                  Tensor& dq, Tensor dk, Tensor dv) const {
+                                  const BlockGradients& to) const {
   const at::ScalarType type = SumType(of.q.scalar_type());
   const Tensor rows = Merged(of.q), gradients = Merged(of.gradient), keys = Merged(k), values = Merged(v);
   // Views: what they get, dq, dk and dv have.
   const auto view = [](const Tensor& x) { return x.view({x.size(0) * x.size(1), x.size(2), x.size(3)}); };
-  const Tensor to_q = view(dq), to_k = view(dk), to_v = view(dv);
+  const Tensor to_q = view(to.q), to_k = view(to.k), to_v = view(to.v);
   ForEachTile(of.q, k, first_key, [&](const Tile& tile) {
     const Tensor q = tile.Rows(rows).to(type), g = tile.Rows(gradients).to(type), key = tile.Columns(keys, type);
     Tensor weights = at::bmm(q, key.transpose(1, 2)).sub_(tile.Rows(of.log_sums).unsqueeze(-1));
+    AddBias(tile, of.bias, weights);
     Mask(tile, weights);
     weights.exp_();
     Tensor scores = at::bmm(g, tile.Columns(values, type).transpose(1, 2));  // their gradient, in the end
@@ -159,6 +189,10 @@ void BlockAttention::AddGradients(const RowGradients& of, const Tensor& k, const
     scores.sub_(tile.Rows(of.delta).unsqueeze(-1)).mul_(weights);
     tile.Rows(to_q).baddbmm_(scores, key);
     tile.Columns(to_k, type).baddbmm_(scores.transpose(1, 2), q);
+    if (!to.bias.defined()) return;
+    tile.ForEachSample(scores, to.bias, [](const Tensor& of_scores, Tensor of_bias) {
+      of_bias.add_(of_scores.sum_to_size(of_bias.sizes()));
+    });
   });
 }
 

@@ -2,16 +2,18 @@
 // tile of the scores is ever held.
 //
 //   BlockAttention blocks(options);
-//   SoftmaxSums sums = blocks.Start(q);
-//   blocks.Add(q, k, v, /*first_key=*/512, sums);              // for every block
-//   AttendedRows rows = blocks.Finish(sums, q.sizes(), /*keys=*/4096);
+//   SoftmaxSums sums = blocks.Start(q, v.size(3));
+//   blocks.Add(q, k, v, /*first_key=*/512, bias, sums);        // for every block
+//   AttendedRows rows = blocks.Finish(sums, {n, heads, queries, v.size(3)}, /*keys=*/4096);
 //   // backward, again for every block:
 //   Tensor g = ..., delta = blocks.Delta(g, rows.values);
-//   blocks.AddGradients({q, g, rows.log_sums, delta}, k, v, first_key, dq, dk, dv);
+//   blocks.AddGradients({q, g, rows.log_sums, delta, bias}, k, v, first_key, {dq, dk, dv, dbias});
 //
 // Source: online softmax (Milakov and Gimelshein 2018) and FlashAttention's backward pass (Dao et al. 2022). Shapes:
-// [n, heads, length, width], q scaled already; what is kept per row: [n * heads, length]. Sums are float32 for types of
-// fewer bits, else of q's type. Without autograd: callers hold a NoGradGuard. Any extent may be 0. Const; any thread.
+// [n, heads, length, width], q scaled already; the values' width may be another one. What is kept per row: [n * heads,
+// length]. A bias, undefined where there is none, is added to the scores: [n or 1, heads or 1, queries or 1, keys or
+// 1], of all keys and not only of a block's; minus infinity masks a pair. Sums are float32 for types of fewer bits,
+// else of q's type. Without autograd: callers hold a NoGradGuard. Any extent may be 0. Const; any thread.
 #ifndef ADJOIN_LAYERS_ATTENTION_BLOCK_ATTENTION_H_
 #define ADJOIN_LAYERS_ATTENTION_BLOCK_ATTENTION_H_
 
@@ -39,12 +41,12 @@ struct WeightDropout {
 struct SoftmaxSums {
   at::Tensor largest;   // [n * heads, queries]
   at::Tensor sum;       // likewise
-  at::Tensor weighted;  // [n * heads, queries, width]
+  at::Tensor weighted;  // [n * heads, queries, the values' width]
 };
 
 struct AttendedRows {
-  at::Tensor values;    // [n, heads, queries, width], of SumType
-  at::Tensor log_sums;  // [n * heads, queries]: of the exponentials of the scores
+  at::Tensor values;    // [n, heads, queries, the values' width], of SumType
+  at::Tensor log_sums;  // [n * heads, queries]: of the exponentials of the scores; infinite where a row sees no key
 };
 
 // What the gradients of a block are made of.
@@ -53,6 +55,13 @@ struct RowGradients {
   at::Tensor gradient;  // the values' gradient
   at::Tensor log_sums;
   at::Tensor delta;
+  at::Tensor bias;
+};
+
+// Of the scaled q, of k, of v and of the bias: contiguous or slices of such, of SumType, shaped as these. `bias` is
+// undefined where its gradient is not asked for.
+struct BlockGradients {
+  at::Tensor q, k, v, bias;
 };
 
 class BlockAttention {
@@ -65,17 +74,18 @@ class BlockAttention {
   };
   explicit BlockAttention(Options options) : options_(std::move(options)) {}
 
-  SoftmaxSums Start(const at::Tensor& q) const;
-  void Add(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, int64_t first_key, SoftmaxSums& sums) const;
-  // A row without any key is 0, as LibTorch's product with an empty matrix; with keys of which none has a score above
-  // minus infinity, NaN. `keys`: how many there are in all. `shape`: q's.
+  SoftmaxSums Start(const at::Tensor& q, int64_t value_width) const;
+  void Add(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, int64_t first_key, const at::Tensor& bias,
+           SoftmaxSums& sums) const;
+  // A row without any key is 0, as LibTorch's product with an empty matrix, and so is one with keys of which none has a
+  // score above minus infinity, as PyTorch 2.5 and later have it (_safe_softmax). `keys`: how many there are in all.
+  // `shape`: that of the values attended to, [n, heads, queries, the values' width].
   AttendedRows Finish(const SoftmaxSums& sums, at::IntArrayRef shape, int64_t keys) const;
 
   static at::Tensor Delta(const at::Tensor& gradient, const at::Tensor& values);
-  // Adds what this block gives to the gradients of the scaled q, of k and of v: contiguous, of SumType, shaped as
-  // these.
+  // Adds what this block gives to `gradients`.
   void AddGradients(const RowGradients& rows, const at::Tensor& k, const at::Tensor& v, int64_t first_key,
-                    at::Tensor& dq, at::Tensor dk, at::Tensor dv) const;
+                    const BlockGradients& gradients) const;
   // [queries, keys]: what is added to the scores of all keys, 0 or minus infinity; undefined where none is masked.
   at::Tensor CausalScores(const at::Tensor& q, int64_t keys) const;
   // Factors of all scores, n and heads as in `q`, keys 0 ... keys - 1: 1 / (1 - p) or 0; undefined without dropout.
@@ -87,6 +97,7 @@ class BlockAttention {
   void ForEachTile(const at::Tensor& q, const at::Tensor& k, int64_t first_key, const Use& use) const;
   at::Tensor Factors(const Tile& tile, at::ScalarType type, at::Device device) const;
   void Mask(const Tile& tile, at::Tensor& scores) const;
+  static void AddBias(const Tile& tile, const at::Tensor& bias, const at::Tensor& scores);
 
   const Options options_;
 };

@@ -22,6 +22,10 @@ Tensor ToHeads(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   return y.reshape({n, length, projections, heads, width}).permute({2, 0, 3, 1, 4}).contiguous();
 }
 
+Tensor HeadsOf(const Tensor& x, int64_t width) {
+  return x.reshape({x.size(0), x.size(1), x.size(2) / width, width}).transpose(1, 2);
+}
+
 Tensor FromHeads(const Tensor& x, const Tensor& weight) {
   const int64_t n = x.size(0), heads = x.size(1), length = x.size(2), width = x.size(3);
   const Tensor rows = x.permute({0, 2, 1, 3}).reshape({n * length, heads * width});

@@ -7,6 +7,8 @@
 #ifndef ADJOIN_LAYERS_ATTENTION_HEADS_H_
 #define ADJOIN_LAYERS_ATTENTION_HEADS_H_
 
+#include <cstdint>
+
 #include <ATen/core/Tensor.h>
 
 namespace adjoin {
@@ -15,12 +17,15 @@ namespace adjoin {
 // projections, contiguous: [k, n, heads, length, width].
 at::Tensor ToHeads(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
 
+// x: [n, length, heads * width], one head after the other. Returns a view [n, heads, length, width].
+at::Tensor HeadsOf(const at::Tensor& x, int64_t width);
+
 // x: [n, heads, length, width], weight: [features, heads, width]. Returns [n, length, features].
 at::Tensor FromHeads(const at::Tensor& x, const at::Tensor& weight);
 
 // softmax(q k^T + added) with each weight times its factor, times v: all scores at once. q: [..., queries, width],
-// scaled already; k and v: [..., keys, width]; added and factors, undefined or expandable to [..., queries, keys].
-// Without keys: 0. The softmax of bfloat16 is computed in float32.
+// scaled already; k and v: [..., keys, width], v's may be another one; added and factors, undefined or expandable to
+// [..., queries, keys]. Without keys: 0. The softmax of bfloat16 is computed in float32.
 at::Tensor DenseAttention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& added,
                           const at::Tensor& factors);
 

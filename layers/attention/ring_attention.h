@@ -3,10 +3,11 @@
 // backward pass moves something.
 //
 //   auto ring = std::make_shared<RingAttention>(RingAttention{...});
-//   Tensor y = Attend(ring, q, packed, tape);        // packed: keys and values
+//   Tensor y = Attend(ring, q, packed, bias, tape);        // packed: keys and values; bias: undefined for none
 //
-// For the backward pass are kept: q, this rank's own keys and values, those that came last, the result and one number
-// per row. There keys and values go the ring backwards, and their gradients with them, to where they belong.
+// For the backward pass are kept: q, this rank's own keys and values, those that came last, the result, the bias and
+// one number per row. There keys and values go the ring backwards, and their gradients with them, to where they belong.
+// A bias stays where its queries are: each rank has what all keys need of it.
 #ifndef ADJOIN_LAYERS_ATTENTION_RING_ATTENTION_H_
 #define ADJOIN_LAYERS_ATTENTION_RING_ATTENTION_H_
 
@@ -31,6 +32,8 @@ struct RingAttention {
   std::vector<int64_t> first_key;
   int64_t part = 0;
   BlockAttention blocks;
+  // Of the keys' heads, where the values' have another: then each position has both side by side. 0: of both.
+  int64_t key_width = 0;
 
   int64_t parts() const { return static_cast<int64_t>(first_key.size()) - 1; }
   int64_t keys() const { return first_key.back(); }
@@ -40,10 +43,12 @@ struct RingAttention {
   bool MovesBack() const;
 };
 
-// q: [n, heads, queries, width], scaled. `packed`: [1, 2, n, heads, keys, width], keys and values of this rank's part;
-// (0, ..., 0) outside the mesh. Returns [n, heads, queries, width]. Differentiable twice where the sequence is not cut.
-// Collective. Throws as Movement::Start; c10::Error for a second derivative of a cut sequence.
-at::Tensor Attend(std::shared_ptr<RingAttention> ring, const at::Tensor& q, const at::Tensor& packed, Tape& tape);
+// q: [n, heads, queries, width], scaled. `packed`: [1, 2, n, heads, keys, width], keys and values of this rank's part,
+// or with a key_width [1, 1, n, heads, keys, both widths]; (0, ..., 0) outside the mesh. `bias` as BlockAttention has
+// it, with a gradient if it requires one. Returns [n, heads, queries, the values' width]. Differentiable twice where
+// the sequence is not cut. Collective. Throws as Movement::Start; c10::Error for a second derivative of a cut sequence.
+at::Tensor Attend(std::shared_ptr<RingAttention> ring, const at::Tensor& q, const at::Tensor& packed,
+                  const at::Tensor& bias, Tape& tape);
 
 }  // namespace adjoin
 

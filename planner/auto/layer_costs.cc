@@ -69,6 +69,8 @@ LayerSizes SizesOf(const LayerOutcome& outcome, const std::vector<Layout>& x, st
   for (const ParameterNeed& need : outcome.parameter) {
     if (!need.buffer) sizes.parameter.push_back(PartOf(need.needed, rank));
   }
+  // [batch, queries, heads]
+  if (outcome.spec.has_attention()) sizes.heads = PartOf(*outcome.input[0].reader, rank).back();
   for (const MovementNeed& movement : outcome.movement) {
     sizes.shared = sizes.shared || movement.role == kRoleLargest || movement.role == kRoleMax;
     if (movement.role == RingRole(sizes.key_parts)) ++sizes.key_parts;

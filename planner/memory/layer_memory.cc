@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "layers/attention/attention_inputs.h"
 #include "layers/rules/layer_kind.h"
 #include "planner/memory/tensor_bytes.h"
 
@@ -304,32 +305,48 @@ LayerMemory OfEmbedding(const LayerPlan& layer, const LayerSizes& sizes) {
 // Queries, keys and values as heads, what is attended to, and a number for each row.
 LayerMemory OfAttention(const LayerPlan& layer, const LayerSizes& sizes) {
   Kernel k(layer, sizes);
-  k.memory.keeps_input.assign(sizes.input.size(), true);
-  k.memory.keeps_parameters = true;
-  // [batch, queries, features of this rank's heads]
-  const Shape& x = sizes.input[0];
-  // The first one, of the queries alone or of all: [3 or none, heads, width, features of the input].
+  const Attention& attention = layer.spec().attention();
+  const bool projects = HasProjections(attention);
+  const int attended = AttendedInputs(attention, static_cast<int>(sizes.input.size()));
+  k.memory.keeps_input.assign(sizes.input.size(), projects);
+  if (attention.score_bias()) k.memory.keeps_input.back() = true;
+  k.memory.keeps_parameters = projects;
+  if (attended < 1) return k.memory;
+  const Shape &x = sizes.input[0], &keys_of = sizes.input[attended > 1 ? 1 : 0], &values_of = sizes.input[attended - 1];
+  if (x.size() != 3 || keys_of.size() != 3 || values_of.size() != 3) return k.memory;
+  // Of this rank's heads. The first parameter, of the queries alone or of all: [3 or none, heads, width, features].
   const Shape weight = sizes.parameter.empty() ? Shape() : sizes.parameter[0];
-  const int64_t features = weight.size() < 3 ? (x.empty() ? 0 : x.back())
-                                             : BoundedProduct({weight[weight.size() - 3], weight[weight.size() - 2]});
-  const int64_t queries = x.size() == 3 ? BoundedProduct({x[0], x[1], features, k.element}) : 0;
-  const Shape& keys_of = sizes.input.size() > 1 ? sizes.input[1] : x;
-  const int64_t keys = keys_of.size() == 3 ? BoundedProduct({keys_of[0], keys_of[1], features, k.element}) : 0;
+  const int64_t features = !projects || weight.size() < 3
+                               ? x.back()
+                               : BoundedProduct({weight[weight.size() - 3], weight[weight.size() - 2]});
+  const int64_t value_features = projects ? features : values_of.back();
+  const int64_t queries = BoundedProduct({x[0], x[1], features, k.element});
+  const int64_t result = BoundedProduct({x[0], x[1], value_features, k.element});
+  const int64_t memory = BoundedProduct({keys_of[0], keys_of[1], features + value_features, k.element});
   // Scores are computed in tiles (layers/attention/block_attention.cc).
   constexpr int64_t kScores = int64_t{1} << 18, kRows = 128, kColumns = 256;
-  const int64_t heads = layer.spec().attention().heads();
-  const int64_t width = x.empty() || heads < 1 ? 1 : std::max<int64_t>(1, x.back() / heads);
-  const int64_t pairs = x.empty() ? 0 : BoundedProduct({x[0], features / width});
-  const int64_t rows = x.size() == 3 ? std::min(x[1], kRows) : 0,
-                columns = x.size() == 3 ? std::min(keys_of[1], kColumns) : 0;
+  const int64_t sum_element = std::max<int64_t>(4, k.element);
+  const int64_t pairs = BoundedProduct({x[0], sizes.heads});
+  const int64_t rows = std::min(x[1], kRows), columns = std::min(keys_of[1], kColumns);
   const int64_t group = std::max<int64_t>(1, kScores / std::max<int64_t>(1, rows * columns));
-  const int64_t tile = std::min(pairs, group) * rows * columns * std::max<int64_t>(4, k.element);
-  const int64_t travels = sizes.key_parts > 1 ? 2 * keys : 0;
-  const int64_t sums = x.size() == 3 ? BoundedProduct({pairs, x[1], std::max<int64_t>(4, k.element)}) : 0;
-  k.memory.keeps = 3 * queries + 2 * keys + travels + sums;
-  k.memory.forward_work = std::max(queries + tile + travels - k.out, k.out);
-  k.memory.backward_work = std::max<int64_t>(
-      0, 3 * queries + 2 * keys + 2 * tile + std::min<int64_t>(sizes.key_parts, 4) * travels - k.out - k.in);
+  const int64_t tile = std::min(pairs, group) * rows * columns * sum_element;
+  const int64_t travels = sizes.key_parts > 1 ? memory : 0;
+  const int64_t sums = BoundedProduct({pairs, x[1], sum_element});
+  const int64_t moving = std::min<int64_t>(sizes.key_parts, 4) * travels;
+  if (projects) {
+    k.memory.keeps = 2 * queries + result + memory + travels + sums;
+    k.memory.forward_work = std::max(result + tile + travels - k.out, k.out);
+    k.memory.backward_work = std::max<int64_t>(0, 2 * queries + result + memory + 2 * tile + moving - k.out - k.in);
+  } else {
+    k.memory.keeps = queries + result + memory + travels + sums;
+    k.memory.forward_work = std::max<int64_t>(0, std::max(queries, result + tile + travels) - k.out);
+    k.memory.backward_work = std::max<int64_t>(0, queries + result + memory + 2 * tile + moving - k.in);
+  }
+  if (attention.score_bias()) {
+    k.memory.backward_work += tile;
+    // Its gradient, before it is rounded.
+    if (sum_element > k.element) k.memory.backward_work += Elements(sizes.input.back()) * sum_element;
+  }
   return k.memory;
 }
 

@@ -34,6 +34,7 @@ struct LayerSizes {
   std::vector<Edge> edge;
   bool shared = false;    // each rank pools its own part, or has a part of each row of a softmax
   int64_t key_parts = 1;  // of an attention, which travel around
+  int64_t heads = 0;      // of an attention, which this rank has
 };
 
 enum class GradientOf {

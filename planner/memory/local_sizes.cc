@@ -127,6 +127,11 @@ absl::StatusOr<LocalSizes> LocalSizesOf(const Plan& plan, const ProgramPlan& pro
       if (static_cast<int>(reading.dim()) == dim) sizes.edge[dim].reach = reading.edge().reach();
     }
   }
+  if (layer.spec().has_attention() && layer.reading_size() > 0) {
+    // [batch, queries, heads]
+    ADJOIN_ASSIGN_OR_RETURN(const Layout heads, LayoutFromProto(layer.reading(0).reader()));
+    sizes.heads = heads.LocalShape(rank).back();
+  }
   for (const std::string& role : layer.role()) {
     sizes.shared = sizes.shared || role == kRoleLargest || role == kRoleMax;
     if (role == RingRole(sizes.key_parts)) ++sizes.key_parts;

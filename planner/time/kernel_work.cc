@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "layers/attention/attention_inputs.h"
 #include "layers/rules/layer_kind.h"
 #include "planner/memory/tensor_bytes.h"
 
@@ -84,24 +85,30 @@ KernelWork OfLinear(const LayerSizes& sizes) {
 }
 
 KernelWork OfAttention(const Layer& layer, const LayerSizes& sizes) {
+  const Attention& attention = layer.attention();
+  const int attended = std::max(1, AttendedInputs(attention, static_cast<int>(sizes.input.size())));
   const Shape& x = sizes.input[0];
-  const Shape& keys_of = sizes.input.size() > 1 ? sizes.input[1] : x;
+  const Shape& keys_of = sizes.input[attended > 1 ? 1 : 0];
   const int64_t batch = At(x, 0), queries = At(x, 1), features = At(x, 2);
   // Keys of other ranks come around in a ring.
   const int64_t keys = BoundedProduct({At(keys_of, 1), std::max<int64_t>(1, sizes.key_parts)});
-  const int64_t heads = std::max<int64_t>(1, layer.attention().heads());
-  // [3 or none, heads here, width, features]
-  const Shape weight = sizes.parameter.empty() ? Shape() : sizes.parameter[0];
-  const int64_t width = std::max<int64_t>(1, features / heads);
-  const int64_t here =
-      weight.size() < 3 ? features : BoundedProduct({weight[weight.size() - 3], weight[weight.size() - 2]});
+  const int64_t heads = std::max<int64_t>(1, sizes.heads);
   const double rows = static_cast<double>(batch) * static_cast<double>(queries),
                of_keys = static_cast<double>(batch) * static_cast<double>(At(keys_of, 1));
+  double pairs = rows * static_cast<double>(keys);
+  if (attention.causal()) pairs /= 2;
+  if (!HasProjections(attention)) {
+    const int64_t of_values = At(sizes.input[attended - 1], 2);
+    return Work(sizes, "attention")
+        .Of({batch, queries, keys, features, features, heads}, 2.0 * pairs * static_cast<double>(features + of_values));
+  }
+  // [3 or none, heads here, width, features]
+  const Shape weight = sizes.parameter.empty() ? Shape() : sizes.parameter[0];
+  const int64_t here =
+      weight.size() < 3 ? features : BoundedProduct({weight[weight.size() - 3], weight[weight.size() - 2]});
   const double projections = 2.0 * static_cast<double>(features) * static_cast<double>(here) * (2 * rows + 2 * of_keys);
-  double scores = 4.0 * rows * static_cast<double>(keys) * static_cast<double>(here);
-  if (layer.attention().causal()) scores /= 2;
   return Work(sizes, "attention")
-      .Of({batch, queries, keys, features, here, std::max<int64_t>(1, here / width)}, projections + scores);
+      .Of({batch, queries, keys, features, here, heads}, projections + 4.0 * pairs * static_cast<double>(here));
 }
 
 KernelWork OfWindowAttention(const Layer& layer, const LayerSizes& sizes) {

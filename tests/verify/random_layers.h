@@ -51,6 +51,8 @@ class RandomLayers {
   // Another value of the last one's shape, or one that broadcasts to it.
   Value Another(bool broadcast);
 
+  Value ScoreBias(int64_t heads, int64_t queries, int64_t keys);
+
   // Each returns false where it has no case for the last value.
   bool Activation();
   bool Dropout();
@@ -87,6 +89,7 @@ class RandomLayers {
   bool Linear();
   bool Tied();
   bool Attention();
+  bool PlainAttention();
   bool WindowAttention();
   bool Transformer();
   bool Position();

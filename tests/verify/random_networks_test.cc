@@ -42,6 +42,8 @@ std::set<std::string> All() {
               "cross_entropy of probabilities",
               "attention of 2",
               "attention of 3",
+              "attention without projections",
+              "a bias of scores",
               "optimizer sgd",
               "optimizer adam",
               "optimizer rmsprop",

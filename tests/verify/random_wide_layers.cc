@@ -49,6 +49,43 @@ bool RandomLayers::Concat() {
   return true;
 }
 
+// Parameters, the same for all samples.
+Value RandomLayers::ScoreBias(int64_t heads, int64_t queries, int64_t keys) {
+  Shape shape = {1, heads, queries, keys};
+  for (size_t dim = 1; dim < shape.size(); ++dim) {
+    if (random_.OneIn(4)) shape[dim] = 1;
+  }
+  const std::string arguments = absl::StrCat("{ shape: [", absl::StrJoin(shape, ", "), "] combine: \"expand\" }");
+  shape[0] = x_.shape[0];
+  return writer_.Add("parameter", arguments, {x_}, shape, {.parameters = true});
+}
+
+// What the heads work with are layers' outputs; the values' width is one of its own.
+bool RandomLayers::PlainAttention() {
+  if (Dims() != 3 || Cells(x_.shape) > 200) return false;
+  const int64_t heads = random_.Between(1, 3);
+  const auto made = [&](int64_t width) {
+    Shape shape = x_.shape;
+    shape[2] = heads * width;
+    return writer_.Add("linear", absl::StrCat("{ out_features: ", shape[2], " }"), {x_}, shape, {.parameters = true});
+  };
+  const int64_t width = random_.Between(1, 3), value_width = random_.Between(1, 3);
+  std::vector<Value> inputs = {made(width), made(width), made(value_width)};
+  const bool biased = random_.OneIn(2);
+  if (biased) inputs.push_back(ScoreBias(heads, x_.shape[1], x_.shape[1]));
+  const Shape queries = inputs[0].shape;
+  Shape shape = x_.shape;
+  shape[2] = heads * value_width;
+  x_ = writer_.Add("attention",
+                   absl::StrCat("{ heads: ", heads, " projections: false", biased ? " score_bias: true" : "",
+                                Some("causal: true"), Some("scale: 0.3"), " }"),
+                   inputs, shape, {.weight = queries});
+  values_.push_back(x_);
+  ties_ = true;
+  writer_.Drawn("attention without projections");
+  return true;
+}
+
 bool RandomLayers::Attention() {
   if (Dims() != 3 || Cells(x_.shape) > 200) return false;
   const int64_t features = x_.shape[2], heads = features % 2 == 0 ? 2 : 1;
@@ -72,8 +109,14 @@ bool RandomLayers::Attention() {
     writer_.Drawn(absl::StrCat("attention of ", inputs.size()));
   }
   const LayerTraits traits = {.parameters = true, .weight = x_.shape};
-  const std::string arguments = absl::StrCat("{ heads: ", heads, inputs.size() == 1 ? Some("causal: true") : "",
-                                             Some("bias: false"), random_.OneIn(4) ? " dropout: 0.25" : "", " }");
+  std::string arguments = absl::StrCat("{ heads: ", heads, inputs.size() == 1 ? Some("causal: true") : "",
+                                       Some("bias: false"), random_.OneIn(4) ? " dropout: 0.25" : "");
+  if (random_.OneIn(3)) {
+    inputs.push_back(ScoreBias(heads, x_.shape[1], inputs.back().shape[1]));
+    arguments += " score_bias: true";
+    writer_.Drawn("a bias of scores");
+  }
+  arguments += " }";
   if (inputs.size() == 1) return Put("attention", arguments, x_.shape, traits);
   x_ = writer_.Add("attention", arguments, inputs, x_.shape, traits);
   values_.push_back(x_);

@@ -138,6 +138,19 @@ void AddSequences(std::vector<LayerCase>& cases) {
                    "of three inputs",
                    "attention { heads: 2 }",
                    {Sequence(), {{2, 4, 6}, {1, 2, 1}}, {{2, 4, 5}, {1, 2, 1}}}});
+  const LayerCaseInput keys = {{2, 4, 8}, {1, 1, 2}}, bias = {{2, 1, 6, 4}, {1, 1, 2, 1}};
+  cases.push_back({"attention",
+                   "without projections, heads cut",
+                   "attention { heads: 2 projections: false scale: 0.5 }",
+                   {{{2, 6, 8}, {1, 1, 2}}, keys, {{2, 4, 6}, {1, 1, 2}}}});
+  cases.push_back({"attention",
+                   "with a bias of the scores, heads cut",
+                   "attention { heads: 2 projections: false score_bias: true }",
+                   {{{2, 6, 8}, {1, 1, 2}}, keys, keys, bias}});
+  cases.push_back({"attention",
+                   "with a bias of the scores, sequence cut",
+                   "attention { heads: 2 score_bias: true }",
+                   {Sequence(), {{2, 4, 8}, {1, 2, 1}}, bias}});
   cases.push_back(
       {"window_attention", "", "window_attention { heads: 2 window: 2 shift: 1 }", {{{2, 4, 4, 8}, {1, 2, 1, 1}}}});
   cases.push_back({"embedding", "", "embedding { num_embeddings: 7 dim: 3 }", {{{2, 6}, {1, 2}, 7}}});
