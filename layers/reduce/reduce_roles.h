@@ -6,6 +6,9 @@ namespace adjoin {
 
 // For "var": the mean, of which each rank has made its part.
 inline constexpr char kRoleMean[] = "mean";
+// For "amax" and "amin" (of which the negative is the largest): the largest element, and how many are equal to it.
+inline constexpr char kRoleExtreme[] = "extreme";
+inline constexpr char kRoleTies[] = "ties";
 
 }  // namespace adjoin
 

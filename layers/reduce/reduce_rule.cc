@@ -1,8 +1,9 @@
-// Sum, mean or variance over some dims but the batch, of an input in any layout.
+// Sum, mean, variance, largest or smallest element over some dims but the batch, of an input in any layout.
 //
 // Each rank adds up its own part. Axes that cut a dim that is summed over hold partial sums, which are added on the way
 // to the output's layout; all other axes cut the result as they cut the input. "var" first sums the mean, which every
-// rank needs, and then the squares of the distances from it.
+// rank needs, and then the squares of the distances from it. For "amax" and "amin" every rank needs the result, and how
+// many elements are equal to it: they share its gradient.
 #include <set>
 #include <string>
 #include <utility>
@@ -23,6 +24,7 @@ namespace {
 
 constexpr double kSumFlops = 1;       // for each element
 constexpr double kVarianceFlops = 4;  // sum, subtract, square, sum
+constexpr double kExtremeFlops = 5;   // compare, compare, count, subtract, sum
 
 absl::StatusOr<std::set<int>> DimsOf(const Reduce& reduce, const Layout& x) {
   if (reduce.dim().empty()) {
@@ -43,11 +45,13 @@ absl::StatusOr<std::set<int>> DimsOf(const Reduce& reduce, const Layout& x) {
   return dims;
 }
 
+bool IsExtreme(const std::string& kind) { return kind == "amax" || kind == "amin"; }
+
 absl::Status CheckKind(const Reduce& reduce) {
   const std::string& kind = reduce.kind();
-  if (kind != "sum" && kind != "mean" && kind != "var") {
+  if (kind != "sum" && kind != "mean" && kind != "var" && !IsExtreme(kind)) {
     return AtField("reduce.kind", InvalidSpec("reduce.kind is ", kind.empty() ? "missing" : "\"" + kind + "\"",
-                                              "; write \"sum\", \"mean\" or \"var\""));
+                                              "; write \"sum\", \"mean\", \"var\", \"amax\" or \"amin\""));
   }
   if (!reduce.has_correction()) return absl::OkStatus();
   if (kind != "var") {
@@ -96,11 +100,22 @@ absl::StatusOr<LayerOutcome> ReduceRule(const LayerRequest& request) {
   ADJOIN_ASSIGN_OR_RETURN(Layout compute, LayoutLike(x, shape, /*even=*/{}, dims, Placement::Partial()));
   ADJOIN_ASSIGN_OR_RETURN(Layout natural, LayoutLike(x, shape, /*even=*/{}, dims));
   std::vector<MovementNeed> movements;
-  const bool variance = reduce.kind() == "var";
+  const bool variance = reduce.kind() == "var", extreme = IsExtreme(reduce.kind());
+  // Sums of few bits would lose what later elements add.
+  const DType sums = SizeOf(x.dtype()) < SizeOf(DType::kFloat32) ? DType::kFloat32 : x.dtype();
+  if (extreme) {
+    for (int dim : dims) {
+      if (x.shape()[dim] > 0) continue;
+      return AtField("reduce.dim", InvalidSpec("dim ", dim, " of the input, ", ShapeText(x.shape()),
+                                               ", has no elements, of which none is the largest or smallest"));
+    }
+    ADJOIN_ASSIGN_OR_RETURN(const Layout own,
+                            LayoutLike(x, shape, /*even=*/{}, dims, Placement::Partial(ReduceOp::kMax)));
+    movements = {{.role = kRoleExtreme, .from = own.WithDType(sums), .to = natural.WithDType(sums), .constant = true},
+                 {.role = kRoleTies, .from = compute.WithDType(sums), .to = natural.WithDType(sums), .constant = true}};
+  }
   if (variance) {
     if (!reduce.has_correction()) reduce.set_correction(1);
-    // Sums of few bits would lose what later elements add.
-    const DType sums = SizeOf(x.dtype()) < SizeOf(DType::kFloat32) ? DType::kFloat32 : x.dtype();
     movements.push_back({.role = kRoleMean, .from = compute.WithDType(sums), .to = natural.WithDType(sums)});
   }
   if (!reduce.keepdim()) {
@@ -112,7 +127,9 @@ absl::StatusOr<LayerOutcome> ReduceRule(const LayerRequest& request) {
                       .input = {InputNeed{}},
                       .compute = std::move(compute),
                       .output = std::move(output),
-                      .flops = static_cast<double>(volume) * (variance ? kVarianceFlops : kSumFlops),
+                      .flops = static_cast<double>(volume) * (variance  ? kVarianceFlops
+                                                              : extreme ? kExtremeFlops
+                                                                        : kSumFlops),
                       .movement = std::move(movements)};
 }
 

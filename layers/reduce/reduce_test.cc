@@ -1,10 +1,13 @@
-// Sums, means and variances over dims, of any layout, equal LibTorch's on one rank.
+// Sums, means, variances and extremes over dims, of any layout, equal LibTorch's on one rank.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 #include <vector>
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/amax.h>
+#include <ATen/ops/amin.h>
 #include <ATen/ops/mean.h>
 #include <ATen/ops/sum.h>
 #include <ATen/ops/var.h>
@@ -37,9 +40,21 @@ std::string Compare(uint64_t seed, TransportKind transport) {
   }
   // A result of one dim could not be read by the layers behind it in the job.
   const bool keepdim = random.OneIn(2) || shape.size() < dims.size() + 2, biased = random.OneIn(2);
-  const std::string kind = count > 1 ? random.Of<std::string>({"sum", "mean", "var", "var"}) : "sum";
-  const Tensor x = random.Normal(shape).requires_grad_();
+  const std::string kind =
+      count > 1 ? random.Of<std::string>({"sum", "mean", "var", "var", "amax", "amax", "amin"}) : "sum";
+  Tensor x = random.Normal(shape);
+  // Elements that are equal share a gradient.
+  if (kind[0] == 'a' && random.OneIn(2)) x = x.round();
+  if (kind[0] == 'a' && random.OneIn(4)) {
+    const double none = kind == "amax" ? -INFINITY : INFINITY;
+    const Tensor masked = x.masked_fill(random.Normal(shape) > 0, none);
+    const Tensor extreme = kind == "amax" ? at::amax(masked, dims, true) : at::amin(masked, dims, true);
+    x = at::where(extreme.isinf(), x, masked);
+  }
+  x.requires_grad_();
   Tensor y = kind == "sum" ? at::sum(x, dims, keepdim) : at::mean(x, dims, keepdim);
+  if (kind == "amax") y = at::amax(x, dims, keepdim);
+  if (kind == "amin") y = at::amin(x, dims, keepdim);
   if (kind == "var") y = at::var(x, dims, /*unbiased=*/!biased, keepdim);
   JobParts job;
   job.ranks = random.Between(1, 6);
@@ -85,7 +100,7 @@ TEST(ReduceTest, RefusesWhatItCannotReduce) {
   const auto refuses = [](const std::string& op, const std::string& text) {
     EXPECT_TRUE(absl::StrContains(ErrorOf(op), text)) << op << ": " << ErrorOf(op);
   };
-  refuses("reduce { dim: 1 }", "reduce.kind is missing; write \"sum\", \"mean\" or \"var\"");
+  refuses("reduce { dim: 1 }", "reduce.kind is missing; write \"sum\", \"mean\", \"var\", \"amax\" or \"amin\"");
   refuses("reduce { kind: \"max\" dim: 1 }", "reduce.kind is \"max\"");
   refuses("reduce { kind: \"sum\" }", "reduce.dim is missing");
   refuses("reduce { kind: \"sum\" dim: 0 }", "dim 0 is the batch");

@@ -399,7 +399,13 @@ LayerMemory OfOwnParameter(const LayerPlan& layer, const LayerSizes& sizes) {
 LayerMemory OfReduce(const LayerPlan& layer, const LayerSizes& sizes) {
   Kernel k(layer, sizes);
   // Distances from the mean, of which the backward pass makes others.
-  if (layer.spec().reduce().kind() == "var") k.memory.keeps = k.memory.forward_work = k.memory.backward_work = k.in;
+  const std::string& kind = layer.spec().reduce().kind();
+  if (kind == "amax" || kind == "amin") {
+    // Shares of the gradient, and where there are any.
+    k.memory.keeps = k.in + Elements(sizes.input[0]);
+    k.memory.forward_work = k.memory.backward_work = 2 * k.in;
+  }
+  if (kind == "var") k.memory.keeps = k.memory.forward_work = k.memory.backward_work = k.in;
   return k.memory;
 }
 

@@ -190,8 +190,9 @@ bool RandomLayers::OwnParameter() {
 bool RandomLayers::Reduce() {
   if (Dims() < 3) return false;
   const int64_t dim = random_.Between(1, Dims() - 1);
-  const std::string kind = random_.Of<std::string>({"sum", "mean", "var"});
+  const std::string kind = random_.Of<std::string>({"sum", "mean", "var", "amax", "amin"});
   if (kind == "var" && x_.shape[dim] < 2) return false;
+  if (kind[0] == 'a' && ties_) return false;
   Shape shape = x_.shape;
   shape[dim] = 1;
   const Value sum = writer_.Add(

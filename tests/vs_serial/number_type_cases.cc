@@ -121,7 +121,7 @@ void AddPointwise(std::vector<LayerCase>& cases) {
   cases.push_back({"parameter", "multiply", "parameter { shape: [8, 1] combine: \"multiply\" }", {Image(2)}});
   cases.push_back(
       {"parameter", "expand", "parameter { shape: [1, 3, 8] combine: \"expand\" }", {{{2, 6, 8}, {2, 1, 1}}}});
-  for (const char* kind : {"sum", "mean", "var"}) {
+  for (const char* kind : {"sum", "mean", "var", "amax", "amin"}) {
     cases.push_back({"reduce", kind, absl::StrCat("reduce { kind: \"", kind, "\" dim: [2, 3] }"), {Image(2)}});
   }
   cases.push_back({"dropout", "", "dropout { p: 0.3 }", {Image(2)}});
