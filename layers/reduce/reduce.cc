@@ -65,9 +65,10 @@ class ReduceLayer : public LayerModule {
     const Tensor own = inside_ ? equal.to(values.scalar_type()).sum(dims_, /*keepdim=*/true) : values;
     const Tensor ties = Move(kRoleTies, own, tape);
     if (!inside_) return EmptyResult(context().compute_shape, {x});
+    const Tensor shares = equal.to(values.scalar_type()).div_(ties);
     // 0, which has the gradient; an infinity has no distance from itself.
     const Tensor distance = (x - largest).masked_fill((equal & largest.isfinite()).logical_not(), 0);
-    const Tensor zero = (distance * (equal.to(values.scalar_type()) / ties)).sum(dims_, spec().reduce().keepdim());
+    const Tensor zero = (distance * shares).sum(dims_, spec().reduce().keepdim());
     return first_ ? zero + largest.sum(dims_, spec().reduce().keepdim()) : zero;
   }
 

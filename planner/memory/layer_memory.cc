@@ -166,12 +166,14 @@ LayerMemory OfActivation(const LayerPlan& layer, const LayerSizes& sizes) {
   k.memory.keeps_parameters = fn == "prelu";
   if (fn == "log_sigmoid" || fn == "softsign" || fn == "tanhshrink") k.memory.keeps = k.out;
   if (fn == "softsign") k.memory.forward_work = k.out;
-  static const auto* one_more =
-      new std::set<std::string>{"tanhshrink", "abs", "square", "prelu", "expm1", "log1p", "sqrt", "pow"};
-  if (one_more->count(fn) > 0) k.memory.backward_work = k.out;
-  if (fn == "reciprocal" || fn == "rsqrt") k.memory.backward_work = 2 * k.out;
-  if (fn == "softsign") k.memory.backward_work = 3 * k.out;
-  if (fn == "clamp") k.memory.backward_work = 2 * Elements(sizes.output);  // a byte each, of both bounds
+  // Tensors at one time, beside the gradient that they lead to.
+  static const auto* temporary = new std::map<std::string, int64_t>{
+      {"abs", 1}, {"cos", 2},        {"erf", 4},   {"expm1", 1},    {"log1p", 1}, {"pow", 2},    {"prelu", 1},
+      {"sin", 1}, {"reciprocal", 2}, {"rsqrt", 2}, {"softsign", 3}, {"sqrt", 1},  {"square", 2}, {"tanhshrink", 1}};
+  if (const auto found = temporary->find(fn); found != temporary->end()) k.memory.backward_work = found->second * k.out;
+  // Where it is within a bound, a byte each.
+  if (fn == "clamp_min" || fn == "clamp_max") k.memory.backward_work = Elements(sizes.output);
+  if (fn == "clamp") k.memory.backward_work = 2 * Elements(sizes.output);
   return k.memory;
 }
 
@@ -340,12 +342,11 @@ LayerMemory OfAttention(const LayerPlan& layer, const LayerSizes& sizes) {
   } else {
     k.memory.keeps = queries + result + memory + travels + sums;
     k.memory.forward_work = std::max<int64_t>(0, std::max(queries, result + tile + travels) - k.out);
-    k.memory.backward_work = std::max<int64_t>(0, queries + result + memory + 2 * tile + moving - k.in);
+    k.memory.backward_work = std::max<int64_t>(0, memory + sums + 2 * tile + moving - k.in);
   }
-  if (attention.score_bias()) {
-    k.memory.backward_work += tile;
-    // Its gradient, before it is rounded.
-    if (sum_element > k.element) k.memory.backward_work += Elements(sizes.input.back()) * sum_element;
+  // The gradient of a bias before it is rounded.
+  if (attention.score_bias() && sum_element > k.element) {
+    k.memory.backward_work += Elements(sizes.input.back()) * sum_element;
   }
   return k.memory;
 }
@@ -390,22 +391,25 @@ LayerMemory OfExpand(const LayerPlan& layer, const LayerSizes& sizes) {
 
 LayerMemory OfOwnParameter(const LayerPlan& layer, const LayerSizes& sizes) {
   const std::string& combine = layer.spec().parameter().combine();
-  if (combine == "expand") return OfExpand(layer, sizes);
+  if (combine == "expand") return OfCopy(layer, sizes);
   Kernel k(layer, sizes);
   k.memory.keeps_input[0] = k.memory.keeps_parameters = combine == "multiply";
   return k.memory;
 }
 
 LayerMemory OfReduce(const LayerPlan& layer, const LayerSizes& sizes) {
-  Kernel k(layer, sizes);
-  // Distances from the mean, of which the backward pass makes others.
   const std::string& kind = layer.spec().reduce().kind();
-  if (kind == "amax" || kind == "amin") {
-    // Shares of the gradient, and where there are any.
-    k.memory.keeps = k.in + Elements(sizes.input[0]);
-    k.memory.forward_work = k.memory.backward_work = 2 * k.in;
-  }
+  const bool extreme = kind == "amax" || kind == "amin";
+  Kernel k(layer, sizes, /*in_sum_type=*/extreme);
+  // Distances from the mean, of which the backward pass makes others.
   if (kind == "var") k.memory.keeps = k.memory.forward_work = k.memory.backward_work = k.in;
+  if (extreme) {
+    // Shares of the gradient, and where there are none: a byte each, as all that is compared.
+    const int64_t elements = Elements(sizes.input[0]);
+    k.memory.keeps = k.in + elements;
+    k.memory.forward_work = 2 * (k.in + elements + k.out);
+    k.memory.backward_work = k.in;
+  }
   return k.memory;
 }
 

@@ -173,6 +173,30 @@ std::vector<StepNetwork> StepNetworks() {
                      4});
   }
   {
+    // Biases of the scores by position, which are trained; the values of a head are wider than its keys.
+    NetworkText n;
+    n.Add("linear { out_features: 64 }");
+    for (int block = 0; block < 2; ++block) {
+      const std::string before = n.last();
+      const std::string norm = n.Norm("layer", "dim: 2").last();
+      const std::string queries = n.Add("linear { out_features: 64 }", {norm}).last();
+      const std::string keys = n.Add("linear { out_features: 64 }", {norm}).last();
+      const std::string values = n.Add("linear { out_features: 96 }", {norm}).last();
+      n.Add("parameter { shape: [1, 4, 256, 256] combine: \"expand\" }", {norm});
+      n.Add("attention { heads: 4 projections: false score_bias: true scale: 1 }", {queries, keys, values, n.last()});
+      n.Add("linear { out_features: 64 }").Add("add { }", {before, n.last()});
+    }
+    n.Add("linear { out_features: 8 }");
+    cases.push_back({"attention with biases",
+                     n.text(),
+                     n.last(),
+                     {256, 16},
+                     {"[1, 1, 1]", "[2, 1, 1]", "[1, 2, 1]", "[1, 4, 1]", "[2, 2, 1]"},
+                     "mse",
+                     {256, 8},
+                     4});
+  }
+  {
     NetworkText n;
     n.Add("linear { out_features: 512 }").Fn("tanh").Add("linear { out_features: 512 }").Fn("sigmoid");
     n.Add("dropout { p: 0.5 }").Add("linear { out_features: 8 }");
@@ -281,6 +305,14 @@ std::vector<StepNetwork> StepNetworks() {
         .Fn("mish")
         .Add("softmax { dim: 1 log: true }");
     cases.push_back({"other layers", n.text(), n.last(), {1, 48, 48}, image_cuts, "kl_div", {4, 96, 96}, 4});
+  }
+  {
+    NetworkText n;
+    n.Conv(8).Fn("softplus").Fn("sqrt").Conv(8).Fn("softplus").Add("activation { fn: \"pow\" arg: 1.5 }").Conv(8);
+    n.Add("activation { fn: \"clamp\" arg: [-1, 1] }").Fn("expm1").Add("activation { fn: \"mul\" arg: 0.5 }").Conv(8);
+    n.Fn("softplus").Fn("rsqrt").Fn("log1p").Conv(8).Add("reduce { kind: \"amax\" dim: 1 keepdim: true }");
+    cases.push_back(
+        {"functions of positive numbers", n.text(), n.last(), {1, 96, 96}, image_cuts, "mse", {1, 96, 96}, 4});
   }
   return cases;
 }
