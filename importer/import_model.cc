@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "base/printable_text.h"
 #include "base/status_macros.h"
+#include "importer/constants/constant_evaluator.h"
 #include "importer/layers/attention_pattern.h"
 #include "importer/layers/op_rules.h"
 #include "worker/model/safetensors.h"
@@ -68,7 +69,11 @@ class Importer {
  public:
   Importer(const Pt2Archive& archive, const OpGraph& graph, const ImportOptions& options,
            const std::vector<std::string>& fields)
-      : archive_(archive), graph_(graph), options_(options), builder_(graph, fields) {}
+      : archive_(archive),
+        graph_(graph),
+        options_(options),
+        constants_(archive, graph),
+        builder_(graph, constants_, fields) {}
 
   absl::StatusOr<ImportedModel> Run() {
     const std::vector<bool> live = LiveNodes();
@@ -92,8 +97,6 @@ class Importer {
           archive_.path(), ": no layers for ", absl::StrJoin(refusals_.Lines(), "; "), ". --outline imports the rest"));
     }
     ImportedModel model;
-    model.layers = builder_.layers();
-    model.weights = builder_.weights();
     model.notes = refusals_.Lines();
     for (const std::string& output : graph_.outputs) {
       const absl::StatusOr<std::string> source = builder_.SourceOf(output);
@@ -104,6 +107,9 @@ class Importer {
             absl::StrCat(archive_.path(), ": the model's result: ", std::string(source.status().message())));
       }
     }
+    // Those that change the shape of a result were added last.
+    model.layers = builder_.layers();
+    model.weights = builder_.weights();
     if (model.layers.empty()) return absl::InvalidArgumentError(absl::StrCat(archive_.path(), ": it has no layers"));
     ADJOIN_RETURN_IF_ERROR(SetType(model));
     return model;
@@ -178,19 +184,39 @@ class Importer {
     return flat;
   }
 
-  static std::string WhyRefused(const OpNode& node) {
+  std::string WhyRefused(const OpNode& node) const {
     const std::string unread = node.UnreadArgument();
     if (!unread.empty()) {
       return absl::StrCat("its argument ", unread, " is computed, or of a kind that is not read; right would be fixed");
     }
     if (node.Has("out")) return "it writes to its argument out";
+    const std::vector<std::string> changed = node.Changed();
+    if (!changed.empty() && !builder_.IsLayer(changed[0])) {
+      return "it changes a parameter or constant in place; right would be the operator without the _";
+    }
     if (node.in_place && ShapeRules().count(node.op) > 0) {
       return "it changes a tensor's shape or graph in place; right would be the operator without the _";
     }
     return "";
   }
 
+  // What no input goes into is known when a layer reads it. A part of a buffer is also one of a parameter.
+  bool ImportConstant(const OpNode& node) {
+    if (node.outputs.empty()) return false;
+    for (const std::string& output : node.outputs) {
+      if (!output.empty() && !constants_.IsConstant(output)) return false;
+    }
+    const std::string input = node.Tensor(node.Has("self") ? "self" : "input");
+    const OpRule* rule = FindOpRule(node.op);
+    const bool of_parameter = builder_.ParameterOf(input) != nullptr && !node.in_place && rule != nullptr;
+    if (of_parameter && (ShapeRules().count(node.op) > 0 || SliceRules().count(node.op) > 0)) {
+      (*rule)(node, builder_).IgnoreError();
+    }
+    return true;
+  }
+
   void ImportNode(const OpNode& node) {
+    if (ImportConstant(node)) return;
     for (const auto& [name, argument] : node.arguments) {
       for (const std::string& tensor : argument.tensors) {
         // What follows from a refusal is not refused again.
@@ -270,6 +296,7 @@ class Importer {
   const Pt2Archive& archive_;
   const OpGraph& graph_;
   const ImportOptions& options_;
+  ConstantEvaluator constants_;
   LayerBuilder builder_;
   Refusals refusals_;
 };
@@ -320,11 +347,19 @@ absl::Status WriteWeights(const Pt2Archive& archive, const ImportedModel& model,
       return absl::InvalidArgumentError(
           absl::StrCat(archive.path(), ": it has no tensor ", PrintableText(weight.source, kMaxShown)));
     }
-    entries.push_back(tensor == nullptr ? SafetensorsEntry{weight.name, DType::kInt64, {}}
-                                        : SafetensorsEntry{weight.name, tensor->dtype, tensor->shape});
+    SafetensorsEntry entry{weight.name, DType::kInt64, {}};
+    if (tensor != nullptr) entry = {weight.name, tensor->dtype, tensor->shape};
+    if (weight.has_one_element) entry.shape = {1};
+    if (weight.constant.has_value()) entry = {weight.name, model.compute, weight.constant->shape};
+    entries.push_back(std::move(entry));
   }
   ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<SafetensorsWriter> writer, SafetensorsWriter::Create(path, entries));
   for (const ImportedWeight& weight : model.weights) {
+    if (weight.constant.has_value()) {
+      const std::string bytes = weight.constant->Bytes(model.compute);
+      ADJOIN_RETURN_IF_ERROR(writer->Append(bytes.data(), static_cast<int64_t>(bytes.size())));
+      continue;
+    }
     if (weight.source.empty()) {
       constexpr int64_t kZero = 0;
       ADJOIN_RETURN_IF_ERROR(writer->Append(&kZero, sizeof(kZero)));

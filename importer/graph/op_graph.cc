@@ -26,6 +26,8 @@ constexpr int64_t kOldestMajor = 5, kNewestMajor = 8;
 constexpr size_t kMaxShownName = 200;
 constexpr size_t kMaxDims = 16;
 constexpr size_t kMaxNodes = 20000;
+constexpr size_t kMaxOutputs = 4096;  // of a node
+constexpr size_t kMaxName = 1024;     // of a module or a parameter, in bytes
 
 // Null where there is none.
 const json* Member(const json& object, const char* key) {
@@ -87,6 +89,7 @@ class ProgramReader {
     if (graph == nullptr || signature == nullptr) return Lacks("a graph with its signature");
     ADJOIN_RETURN_IF_ERROR(ReadInputs(*signature));
     ADJOIN_RETURN_IF_ERROR(ReadTensors(*graph));
+    FindFrozen();
     ADJOIN_RETURN_IF_ERROR(ReadOutputs(*signature));
     const json* nodes = Member(*graph, "nodes");
     if (nodes == nullptr || !nodes->is_array()) return Lacks("nodes");
@@ -147,9 +150,26 @@ class ProgramReader {
         }
         info.shape.push_back(*extent);
       }
+      const json* gradient = Member(meta, "requires_grad");
+      if (gradient != nullptr && gradient->is_boolean() && !gradient->get<bool>()) without_gradient_.insert(name);
       graph_.tensors[name] = std::move(info);
     }
     return absl::OkStatus();
+  }
+
+  // Where no parameter has a gradient, the program was exported for inference and does not tell.
+  void FindFrozen() {
+    std::set<std::string> frozen;
+    bool any_trained = false;
+    for (const auto& [value, name] : graph_.parameters) {
+      if (graph_.buffers.count(value) > 0) continue;
+      if (without_gradient_.count(value) > 0) {
+        frozen.insert(value);
+      } else {
+        any_trained = true;
+      }
+    }
+    if (any_trained) graph_.frozen = std::move(frozen);
   }
 
   absl::Status ReadInputs(const json& signature) {
@@ -166,7 +186,12 @@ class ProgramReader {
         const std::string value = argument == nullptr ? "" : TextOf(Member(*argument, "name"));
         const std::string name = TextOf(Member(*named, key));
         if (value.empty() || name.empty()) return Lacks(absl::StrCat("the name of a ", kind));
+        if (name.size() > kMaxName) return Bad(absl::StrCat("the name of a ", kind, " has ", name.size(), " bytes"));
         graph_.parameters[value] = name;
+        if (kind != kNamed[0][0]) graph_.buffers.insert(value);
+        const json* persistent = Member(*named, "persistent");
+        const bool is_saved = persistent == nullptr || !persistent->is_boolean() || persistent->get<bool>();
+        if (kind == kNamed[2][0] || !is_saved) graph_.unsaved.insert(value);
         taken = true;
       }
       // A number, text or None, which is in the operators' arguments.
@@ -218,9 +243,13 @@ class ProgramReader {
       } else if (values.kind == OpArgument::Kind::kNone) {
         node.outputs.push_back("");
       }
+      if (node.outputs.size() > kMaxOutputs) {
+        return Bad(absl::StrCat("its operator ", PrintableText(node.target, kMaxShownName), " has more than ",
+                                kMaxOutputs, " results"));
+      }
     }
     const json* metadata = Member(json_node, "metadata");
-    if (metadata != nullptr) SetModule(TextOf(Member(*metadata, "nn_module_stack")), node);
+    if (metadata != nullptr) ADJOIN_RETURN_IF_ERROR(SetModules(TextOf(Member(*metadata, "nn_module_stack")), node));
     graph_.nodes.push_back(std::move(node));
     return absl::OkStatus();
   }
@@ -255,13 +284,22 @@ class ProgramReader {
   }
 
   // "key,path,type;key,path,type": the modules that the operator ran in, outermost first.
-  static void SetModule(const std::string& stack, OpNode& node) {
-    const absl::string_view last =
-        absl::string_view(stack).substr(stack.rfind(';') == std::string::npos ? 0 : stack.rfind(';') + 1);
-    const size_t first_comma = last.find(','), last_comma = last.rfind(',');
-    if (first_comma == absl::string_view::npos || first_comma == last_comma) return;
-    node.module = PathOf(last.substr(first_comma + 1, last_comma - first_comma - 1));
-    node.module_type = std::string(last.substr(last_comma + 1));
+  absl::Status SetModules(absl::string_view stack, OpNode& node) const {
+    for (absl::string_view module : absl::StrSplit(stack, ';')) {
+      const size_t first_comma = module.find(','), last_comma = module.rfind(',');
+      if (first_comma == absl::string_view::npos || first_comma == last_comma) continue;
+      const std::string path = PathOf(module.substr(first_comma + 1, last_comma - first_comma - 1));
+      if (node.modules.size() == kMaxModules || path.size() > kMaxName) {
+        return Bad(absl::StrCat("its operator ", PrintableText(node.target, kMaxShownName),
+                                " is in modules nested more ", "deeply than ", kMaxModules,
+                                ", or of a name of more than ", kMaxName, " bytes"));
+      }
+      node.modules.push_back({path, std::string(module.substr(last_comma + 1))});
+    }
+    if (node.modules.empty()) return absl::OkStatus();
+    node.module = node.modules.back().path;
+    node.module_type = node.modules.back().type;
+    return absl::OkStatus();
   }
 
   static void AddTensor(const json& value, OpArgument& argument) {
@@ -331,6 +369,7 @@ class ProgramReader {
 
   const std::string path_;
   OpGraph graph_;
+  std::set<std::string> without_gradient_;  // values
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 //     node.module;                        // "layer1.0.conv1"
 //   }
 //   graph.parameters.at("p_conv1_weight");   // "conv1.weight": its name in PyTorch's state_dict
+//   graph.IsTrained("p_conv1_weight");       // true: neither a buffer nor a constant, and with a gradient
 //
 // Source of the format: torch/_export/serde/schema.py of PyTorch, major versions 5 to 8.
 #ifndef ADJOIN_IMPORTER_GRAPH_OP_GRAPH_H_
@@ -16,6 +17,7 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -26,6 +28,7 @@
 
 namespace adjoin {
 
+inline constexpr size_t kMaxModules = 64;
 // The batch, where the program does not fix it.
 inline constexpr int64_t kAnyExtent = -1;
 // An extent that is computed from such ones. Two of them need not be equal.
@@ -42,13 +45,18 @@ struct OpArgument {
   std::string text;
 };
 
+struct OpModule {
+  std::string path, type;  // "layer1.0.relu", "torch.nn.modules.activation.ReLU"
+};
+
 struct OpNode {
   std::string op, overload;  // "add", "Tensor"
   std::string target;        // the whole name, for messages: "torch.ops.aten.add_.Tensor"
   bool in_place = false;     // its first argument has the result's value afterwards
   std::map<std::string, OpArgument> arguments;
   std::vector<std::string> outputs;  // names of values; "" for one that nothing reads
-  std::string module, module_type;   // "layer1.0.relu", "torch.nn.modules.activation.ReLU"
+  std::vector<OpModule> modules;     // those that it ran in, outermost first; at most kMaxModules
+  std::string module, module_type;   // of the last one
 
   // A tensor argument's value; "" where it was left out.
   std::string Tensor(const std::string& name) const;
@@ -75,7 +83,15 @@ struct OpGraph {
   std::vector<OpNode> nodes;
   std::map<std::string, TensorInfo> tensors;      // by value
   std::map<std::string, std::string> parameters;  // and buffers and constants: from a value to its name in PyTorch
+  std::set<std::string> buffers;                  // those of `parameters` that are buffers or constants
+  std::set<std::string> unsaved;                  // those of `buffers` that PyTorch's state_dict lacks
+  std::set<std::string> frozen;                   // parameters without a gradient (requires_grad=False)
   std::vector<std::string> inputs, outputs;       // values, in the order of forward's arguments and results
+
+  // True for a parameter that has a gradient.
+  bool IsTrained(const std::string& value) const {
+    return parameters.count(value) > 0 && buffers.count(value) == 0 && frozen.count(value) == 0;
+  }
 };
 
 // Errors: kInvalidArgument (another version of the format, control flow, an input that is no tensor); kDataLoss (a

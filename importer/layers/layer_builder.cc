@@ -1,8 +1,11 @@
 #include "importer/layers/layer_builder.h"
 
+#include <algorithm>
+
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "base/printable_text.h"
@@ -11,11 +14,16 @@
 namespace adjoin {
 namespace {
 
-// "layer1.0.relu" from any text: layers' names have letters, digits, '-', '_' and '.'.
+// The characters of layers' and parameters' names: letters, digits, '-', '_' and '.'.
+bool IsOfName(char c) { return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_' || c == '.'; }
+
+bool IsName(absl::string_view text) { return !text.empty() && std::all_of(text.begin(), text.end(), IsOfName); }
+
+// "layer1.0.relu" from any text.
 std::string AsName(absl::string_view text) {
   std::string name(text);
   for (char& c : name) {
-    if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '-' && c != '_' && c != '.') c = '_';
+    if (!IsOfName(c)) c = '_';
   }
   return name;
 }
@@ -33,16 +41,29 @@ bool IsLeaf(const OpNode& node) {
          !absl::EndsWith(node.module_type, "MultiheadAttention");
 }
 
+std::string OpName(const OpNode& node) {
+  return AsName(node.module.empty() ? node.op : absl::StrCat(node.module, ".", node.op));
+}
+
 }  // namespace
 
-LayerBuilder::LayerBuilder(const OpGraph& graph, const std::vector<std::string>& fields) : graph_(graph) {
+LayerBuilder::LayerBuilder(const OpGraph& graph, ConstantEvaluator& constants, const std::vector<std::string>& fields)
+    : graph_(graph), constants_(constants) {
   for (size_t i = 0; i < graph.inputs.size(); ++i) {
-    source_[graph.inputs[i]] = fields[i];
+    const auto found = graph.tensors.find(graph.inputs[i]);
+    Value value;
+    value.source = fields[i];
+    if (found != graph.tensors.end()) value.view = ValueView::Of(found->second.shape);
+    shapes_[fields[i]] = value.view.base();
+    values_[graph.inputs[i]] = std::move(value);
     names_.insert(fields[i]);
   }
   for (const auto& [value, name] : graph.parameters) {
     parameter_names_.insert(name);
     if (name.rfind('.') != std::string::npos) modules_with_parameters_.insert(name.substr(0, name.rfind('.')));
+    const auto found = graph.tensors.find(value);
+    if (found == graph.tensors.end() || graph.unsaved.count(value) > 0) continue;
+    own_[value] = {value, ParameterView::Of(found->second.shape), AsName(name)};
   }
 }
 
@@ -59,18 +80,83 @@ bool LayerBuilder::SameType(const std::string& a, const std::string& b) const {
   return first != graph_.tensors.end() && second != graph_.tensors.end() && first->second.dtype == second->second.dtype;
 }
 
-absl::StatusOr<std::string> LayerBuilder::SourceOf(const std::string& value) const {
-  const auto found = source_.find(value);
+bool LayerBuilder::IsFloat(const std::string& value) const {
+  const auto found = graph_.tensors.find(value);
+  return found != graph_.tensors.end() && IsFloatingPoint(found->second.dtype);
+}
+
+absl::Status LayerBuilder::CheckReadable(const std::string& value) const {
   if (stale_.count(value) > 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("it reads ", PrintableText(value), ", a view of what was changed in place since"));
   }
-  if (found != source_.end()) return found->second;
-  if (IsParameter(value)) {
-    return absl::InvalidArgumentError(absl::StrCat("it reads ", PrintableText(graph_.parameters.at(value)),
+  if (IsLayer(value)) return absl::OkStatus();
+  const auto own = own_.find(value);
+  if (own != own_.end()) {
+    return absl::InvalidArgumentError(absl::StrCat("it reads ", PrintableText(graph_.parameters.at(own->second.value)),
                                                    ", a parameter or constant, as layers read inputs"));
   }
   return absl::InvalidArgumentError(absl::StrCat("no layer computes its input ", PrintableText(value)));
+}
+
+absl::StatusOr<ValueView> LayerBuilder::ViewOf(const std::string& value) const {
+  ADJOIN_RETURN_IF_ERROR(CheckReadable(value));
+  return values_.at(value).view;
+}
+
+absl::StatusOr<std::string> LayerBuilder::SourceOf(const std::string& value, const std::string& beside) {
+  const auto own = own_.find(value);
+  if (own != own_.end() && !beside.empty() && stale_.count(value) == 0) return ParameterPerSample(own->second, beside);
+  ADJOIN_RETURN_IF_ERROR(CheckReadable(value));
+  return Materialize(values_.at(value));
+}
+
+// Equal changes of one layer's output are one layer.
+std::string LayerBuilder::StepLayer(const std::string& source, Layer layer, const std::string& name,
+                                    const std::vector<int64_t>& shape) {
+  const std::string key = absl::StrCat(layer.SerializeAsString(), source);
+  const auto found = step_layers_.find(key);
+  if (found != step_layers_.end()) return found->second;
+  layer.add_input(source);
+  layer.set_name(Unique(name));
+  names_.insert(layer.name());
+  if (trained_.count(source) > 0) trained_.insert(layer.name());
+  step_layers_[key] = layer.name();
+  shapes_[layer.name()] = shape;
+  index_[layer.name()] = layers_.size();
+  layers_.push_back(layer);
+  return layer.name();
+}
+
+absl::StatusOr<std::string> LayerBuilder::Materialize(Value value) {
+  ADJOIN_ASSIGN_OR_RETURN(const ViewSteps steps, value.view.Steps());
+  std::vector<int64_t> shape = value.view.base();
+  const auto reshape = [&](const std::vector<int64_t>& to) {
+    Layer layer;
+    if (to.size() == 2 && shape.size() > 2) {
+      layer.mutable_flatten()->add_arg(1);
+    } else {
+      for (size_t i = 1; i < to.size(); ++i) layer.mutable_reshape()->add_arg(to[i]);
+    }
+    value.source = StepLayer(value.source, std::move(layer), value.reshape_name, to);
+    shape = to;
+  };
+  for (const std::vector<int64_t>* to : {&steps.split, &steps.merged}) {
+    if (to->size() == 1) return absl::InvalidArgumentError("its result has no dim but the batch");
+  }
+  if (value.reshape_name.empty()) value.reshape_name = "reshape";
+  if (!steps.split.empty()) reshape(steps.split);
+  if (!steps.order.empty()) {
+    Layer layer;
+    for (int64_t dim : steps.order) layer.mutable_permute()->add_arg(dim);
+    const std::string name = value.permute_name.empty() ? "permute" : value.permute_name;
+    std::vector<int64_t> permuted;
+    for (int64_t dim : steps.order) permuted.push_back(shape[static_cast<size_t>(dim)]);
+    value.source = StepLayer(value.source, std::move(layer), name, permuted);
+    shape = permuted;
+  }
+  if (!steps.merged.empty()) reshape(steps.merged);
+  return value.source;
 }
 
 std::string LayerBuilder::BaseOf(const std::string& value) const {
@@ -89,8 +175,10 @@ bool LayerBuilder::Owned(const std::string& value) const {
 }
 
 bool LayerBuilder::Trained(const std::string& value) const {
-  const auto found = source_.find(value);
-  return IsParameter(value) || (found != source_.end() && trained_.count(found->second) > 0);
+  const auto own = own_.find(value);
+  if (own != own_.end()) return graph_.IsTrained(own->second.value);
+  const auto found = values_.find(value);
+  return graph_.IsTrained(value) || (found != values_.end() && trained_.count(found->second.source) > 0);
 }
 
 std::string LayerBuilder::Unique(std::string name) {
@@ -103,6 +191,9 @@ std::string LayerBuilder::Unique(std::string name) {
 }
 
 std::string LayerBuilder::NameOf(const OpNode& node, const std::vector<LayerParameter>& parameters) {
+  // A module of PyTorch's own is called by its path, whatever its parameters are called: one that is shared has another
+  // module's name.
+  if (IsLeaf(node) && !parameters.empty() && IsName(node.module)) return Unique(node.module);
   for (const auto& [role, value] : parameters) {
     if (value.empty()) continue;
     const std::string& name = graph_.parameters.at(value);
@@ -114,18 +205,43 @@ std::string LayerBuilder::NameOf(const OpNode& node, const std::vector<LayerPara
   if (IsLeaf(node) && (parameters.empty() ? modules_with_parameters_.count(node.module) == 0 : true)) {
     return Unique(AsName(node.module));
   }
-  return Unique(AsName(node.module.empty() ? node.op : absl::StrCat(node.module, ".", node.op)));
+  return Unique(OpName(node));
+}
+
+// True where none of the parameters that can have a gradient has one. Errors: only some have none.
+absl::StatusOr<bool> LayerBuilder::AreFrozen(const std::vector<LayerParameter>& parameters) const {
+  size_t trained = 0, frozen = 0;
+  for (const auto& [role, value] : parameters) {
+    trained += graph_.IsTrained(value) ? 1 : 0;
+    frozen += graph_.frozen.count(value);
+  }
+  if (trained == 0 || frozen == 0) return frozen > 0;
+  return absl::InvalidArgumentError(
+      "some of its parameters have no gradient (requires_grad=False), and others have; right would be all or none");
+}
+
+// The other layer's parameters have to be of one kind, and are then of the same shapes.
+absl::Status LayerBuilder::CheckShared(const Layer& layer, const std::string& owner) const {
+  const Layer& other = layers_[index_.at(owner)];
+  if (layer.op_case() == other.op_case()) return absl::OkStatus();
+  const Layer& linear = layer.has_linear() ? layer : other;
+  if (linear.has_linear() && linear.linear().has_bias() && !linear.linear().bias() &&
+      (layer.has_embedding() || other.has_embedding())) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat("its parameter is also that of ", owner, ", a layer of another kind; ",
+                                                 "right would be two of one kind, or an embedding and a linear layer ",
+                                                 "without a bias"));
 }
 
 absl::Status LayerBuilder::TakeParameters(const std::vector<LayerParameter>& parameters, Layer& layer) {
   std::set<std::string> owners;
-  std::vector<std::pair<std::string, std::string>> taken;
+  std::vector<std::pair<std::string, std::string>> taken;  // role and value
   for (const auto& [role, value] : parameters) {
     if (value.empty()) continue;
-    const std::string& name = graph_.parameters.at(value);
-    const auto owner = owner_.find(name);
+    const auto owner = owner_.find(graph_.parameters.at(value));
     owners.insert(owner == owner_.end() ? "" : owner->second);
-    taken.emplace_back(role, name);
+    taken.emplace_back(role, value);
   }
   if (owners.size() > 1) {
     return absl::InvalidArgumentError(
@@ -133,66 +249,148 @@ absl::Status LayerBuilder::TakeParameters(const std::vector<LayerParameter>& par
                      "right would be to share all of them, or none"));
   }
   if (owners.size() == 1 && !owners.begin()->empty()) {
+    ADJOIN_RETURN_IF_ERROR(CheckShared(layer, *owners.begin()));
     layer.set_weights_of(*owners.begin());
     return absl::OkStatus();
   }
-  for (const auto& [role, name] : taken) {
+  ADJOIN_ASSIGN_OR_RETURN(const bool frozen, AreFrozen(parameters));
+  if (frozen) layer.set_frozen(true);
+  for (const auto& [role, value] : taken) {
+    const std::string& name = graph_.parameters.at(value);
     owner_[name] = layer.name();
-    weights_.push_back({absl::StrCat(layer.name(), ".", role), name});
+    std::string in_job = absl::StrCat(layer.name(), ".", role);
+    if (in_job != name && IsName(name)) {
+      in_job = name;
+      (*layer.mutable_parameter_name())[role] = name;
+    }
+    const auto tensor = graph_.tensors.find(value);
+    weights_.push_back({in_job, name, tensor != graph_.tensors.end() && tensor->second.shape.empty()});
   }
   return absl::OkStatus();
 }
 
-absl::Status LayerBuilder::Add(const OpNode& node, Layer layer, const std::vector<std::string>& inputs,
-                               const std::vector<LayerParameter>& parameters) {
-  if (node.outputs.empty()) return absl::InvalidArgumentError("it returns nothing");
+absl::StatusOr<std::string> LayerBuilder::Append(const OpNode& node, Layer layer,
+                                                 const std::vector<std::string>& sources,
+                                                 const std::vector<LayerParameter>& parameters) {
+  bool trained = false;
   for (const auto& [role, value] : parameters) {
+    trained = trained || graph_.IsTrained(value);
     if (!value.empty() && !IsParameter(value)) {
       return absl::InvalidArgumentError(
           absl::StrCat("its ", role, " is ", PrintableText(value), ", which is computed; right would be a parameter"));
     }
   }
-  bool trained = !parameters.empty();
-  for (const std::string& input : inputs) {
-    ADJOIN_ASSIGN_OR_RETURN(const std::string source, SourceOf(input));
+  for (const std::string& source : sources) {
     layer.add_input(source);
     trained = trained || trained_.count(source) > 0;
   }
-  layer.set_name(NameOf(node, parameters));
+  layer.set_name(layer.name().empty() ? NameOf(node, parameters) : Unique(layer.name()));
   ADJOIN_RETURN_IF_ERROR(TakeParameters(parameters, layer));
   names_.insert(layer.name());
   if (trained) trained_.insert(layer.name());
-  Bind(node, layer.name());
+  index_[layer.name()] = layers_.size();
   layers_.push_back(std::move(layer));
+  return layers_.back().name();
+}
+
+absl::Status LayerBuilder::Add(const OpNode& node, Layer layer, const std::vector<std::string>& inputs,
+                               const std::vector<LayerParameter>& parameters) {
+  if (node.outputs.empty()) return absl::InvalidArgumentError("it returns nothing");
+  std::vector<std::string> sources;
+  for (const std::string& input : inputs) {
+    ADJOIN_ASSIGN_OR_RETURN(std::string source, SourceOf(input));
+    sources.push_back(std::move(source));
+  }
+  ADJOIN_ASSIGN_OR_RETURN(const std::string made, Append(node, std::move(layer), sources, parameters));
+  return SetResult(node, made, AlignedInputs());
+}
+
+absl::Status LayerBuilder::AddElementWise(const OpNode& node, const std::vector<Layer>& functions,
+                                          const std::string& value) {
+  if (node.outputs.empty()) return absl::InvalidArgumentError("it returns nothing");
+  ADJOIN_RETURN_IF_ERROR(CheckReadable(value));
+  Value made = values_.at(value);
+  for (const Layer& function : functions) {
+    ADJOIN_ASSIGN_OR_RETURN(made.source, Append(node, function, {made.source}));
+    shapes_[made.source] = made.view.base();
+  }
+  Bind(node, std::move(made));
   return absl::OkStatus();
 }
 
-void LayerBuilder::Bind(const OpNode& node, const std::string& source) {
+absl::Status LayerBuilder::AddElementWise(const OpNode& node, Layer layer, const std::string& value,
+                                          const std::vector<LayerParameter>& parameters) {
+  if (node.outputs.empty()) return absl::InvalidArgumentError("it returns nothing");
+  ADJOIN_RETURN_IF_ERROR(CheckReadable(value));
+  Value made = values_.at(value);
+  ADJOIN_ASSIGN_OR_RETURN(made.source, Append(node, std::move(layer), {made.source}, parameters));
+  shapes_[made.source] = made.view.base();
+  Bind(node, std::move(made));
+  return absl::OkStatus();
+}
+
+int64_t LayerBuilder::Batch() const {
+  const auto found = graph_.inputs.empty() ? graph_.tensors.end() : graph_.tensors.find(graph_.inputs[0]);
+  return found == graph_.tensors.end() || found->second.shape.empty() ? 1 : found->second.shape[0];
+}
+
+std::string LayerBuilder::HintOf(const OpNode& node) const {
+  const bool is_leaf = IsLeaf(node) && modules_with_parameters_.count(node.module) == 0;
+  return is_leaf ? AsName(node.module) : OpName(node);
+}
+
+void LayerBuilder::SetResult(const OpNode& node, const std::string& source, ValueView view) {
+  shapes_[source] = view.base();
+  Value value;
+  value.source = source;
+  value.view = std::move(view);
+  value.reshape_name = value.permute_name = HintOf(node);
+  Bind(node, std::move(value));
+}
+
+absl::Status LayerBuilder::SetResult(const OpNode& node, const std::string& source, const AlignedInputs& inputs) {
+  if (node.outputs.empty()) return absl::InvalidArgumentError("it returns nothing");
+  const auto found = graph_.tensors.find(node.outputs[0]);
+  if (found == graph_.tensors.end()) {
+    SetResult(node, source, ValueView());  // an error where its shape is needed
+    return absl::OkStatus();
+  }
+  ADJOIN_ASSIGN_OR_RETURN(ValueView view, inputs.ResultOf(found->second.shape, Batch()));
+  SetResult(node, source, std::move(view));
+  return absl::OkStatus();
+}
+
+void LayerBuilder::Bind(const OpNode& node, Value value) {
   const std::string& output = node.outputs[0];
   if (node.in_place) {
     // The first argument of an operator that works in place is called so in all of them.
     const std::string changed = node.Tensor(node.Has("self") ? "self" : "input");
     const std::string tensor = TensorOf(changed), base = BaseOf(changed);
-    for (auto& [value, its_source] : source_) {
-      if (BaseOf(value) != base) continue;
-      if (TensorOf(value) == tensor) {
-        its_source = source;
+    for (auto& [name, its_value] : values_) {
+      if (BaseOf(name) != base) continue;
+      if (TensorOf(name) == tensor) {
+        its_value = value;
       } else {
-        stale_.insert(value);
+        stale_.insert(name);
       }
     }
     base_[output] = base;
     tensor_[output] = tensor;
   }
-  source_[output] = source;
+  values_[output] = std::move(value);
 }
 
 absl::Status LayerBuilder::Alias(const OpNode& node, const std::string& value, Shares shares) {
   if (node.outputs.empty()) return absl::InvalidArgumentError("it returns nothing");
-  ADJOIN_ASSIGN_OR_RETURN(const std::string source, SourceOf(value));
+  const auto own = own_.find(value);
+  if (own != own_.end() && stale_.count(value) == 0) {
+    own_[node.outputs[0]] = own->second;
+    return absl::OkStatus();
+  }
+  ADJOIN_RETURN_IF_ERROR(CheckReadable(value));
   if (shares != Shares::kNever) ShareElements(node, value);
   if (shares == Shares::kAlways) tensor_[node.outputs[0]] = TensorOf(value);
-  source_[node.outputs[0]] = source;
+  values_[node.outputs[0]] = values_.at(value);
   return absl::OkStatus();
 }
 
@@ -200,7 +398,13 @@ void LayerBuilder::AddUnreadBuffer(const std::string& role, const std::string& s
   const std::string& beside = graph_.parameters.at(sibling);
   const size_t dot = beside.rfind('.');
   const std::string name = dot == std::string::npos ? role : absl::StrCat(beside.substr(0, dot), ".", role);
-  weights_.push_back({absl::StrCat(layers_.back().name(), ".", role), parameter_names_.count(name) > 0 ? name : ""});
+  Layer& layer = layers_.back();
+  std::string in_job = absl::StrCat(layer.name(), ".", role);
+  if (in_job != name && !layer.parameter_name().empty() && IsName(name)) {
+    in_job = name;
+    (*layer.mutable_parameter_name())[role] = name;
+  }
+  weights_.push_back({in_job, parameter_names_.count(name) > 0 ? name : ""});
 }
 
 void LayerBuilder::Forget(const OpNode& node) {

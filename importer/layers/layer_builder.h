@@ -4,15 +4,21 @@
 //   absl::Status Relu(const OpNode& node, LayerBuilder& builder) {
 //     Layer layer;
 //     layer.mutable_activation()->set_fn("relu");
-//     return builder.Add(node, std::move(layer), {node.Tensor("self")});
+//     return builder.AddElementWise(node, std::move(layer), node.Tensor("self"));
 //   }
+//
+// A value is a layer's output or a field, in another shape or order of dims perhaps (ValueView): changes of shape
+// become layers where another layer reads their result. Or it is a module's own parameter, or a part of one
+// (ParameterView), which becomes a layer where it is combined with another value.
 //
 // One thread.
 #ifndef ADJOIN_IMPORTER_LAYERS_LAYER_BUILDER_H_
 #define ADJOIN_IMPORTER_LAYERS_LAYER_BUILDER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -20,35 +26,110 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "importer/constants/constant_evaluator.h"
+#include "importer/constants/constant_tensor.h"
 #include "importer/graph/op_graph.h"
+#include "importer/layers/parameter_view.h"
+#include "importer/layers/value_view.h"
 #include "proto/job.pb.h"
 
 namespace adjoin {
 
 // A tensor of the weights' file.
 struct ImportedWeight {
-  std::string name;    // in the job: "conv1.weight"
-  std::string source;  // in the archive; "": a whole number, 0, which the archive lacks
+  std::string name;              // in the job: "conv1.weight"
+  std::string source;            // in the archive; "": `constant` or, without one, a whole number, 0
+  bool has_one_element = false;  // a number in the archive, which jobs keep as a list of one
+  std::optional<ConstantTensor> constant = std::nullopt;  // what the program computes of no input
 };
 
 // A parameter that a layer takes: its role there, and its value in the graph. A value of "" is left out.
 using LayerParameter = std::pair<std::string, std::string>;
 
+// Values that are read with the batch in front, by itself. Where they have it elsewhere, in the same place, the result
+// has it there again.
+struct AlignedInputs {
+  std::vector<std::string> sources;  // layers or fields
+  bool moved = false;                // the batch was elsewhere:
+  size_t batch_dim = 0;
+  std::pair<int64_t, int64_t> beside = {1, 1};  // ValueView::BesideBatch
+
+  // Where a dim of the values is in what the layer reads; -1 for the one with the batch.
+  int64_t DimOf(int64_t dim) const;
+  // What a layer returns of which the value is `shape`, and the value of it.
+  absl::StatusOr<ValueView> ResultOf(const std::vector<int64_t>& shape, int64_t batch) const;
+};
+
 class LayerBuilder {
  public:
-  // `fields`: what the graph's inputs are called in the job. `graph` outlives the builder.
-  LayerBuilder(const OpGraph& graph, const std::vector<std::string>& fields);
+  // `fields`: what the graph's inputs are called in the job. `graph` and `constants` outlive the builder.
+  LayerBuilder(const OpGraph& graph, ConstantEvaluator& constants, const std::vector<std::string>& fields);
 
   // -- For rules. `node` is the operator at hand.
   // The extents of a value. Errors: kInvalidArgument for a value of a type that is not supported.
   absl::StatusOr<std::vector<int64_t>> Shape(const std::string& value) const;
   bool SameType(const std::string& a, const std::string& b) const;  // false where one is not known
+  bool IsFloat(const std::string& value) const;                     // likewise
   bool IsParameter(const std::string& value) const { return graph_.parameters.count(value) > 0; }
-  // Appends a layer that computes the node's first output from these values and parameters. Its name is the prefix of
-  // its parameters, or else the module's path. Errors: kInvalidArgument: an input that is a parameter, or that no layer
-  // computes.
+  // True for a layer's output and for a field, as they are or in another shape or order.
+  bool IsLayer(const std::string& value) const { return values_.count(value) > 0; }
+
+  // Appends a layer that computes the node's first output from these values and parameters. Its name is the path of a
+  // module of PyTorch's own, the prefix of its parameters, or else the module's path with the operator. Errors:
+  // kInvalidArgument: an input that is a parameter, or that no layer computes.
   absl::Status Add(const OpNode& node, Layer layer, const std::vector<std::string>& inputs,
                    const std::vector<LayerParameter>& parameters = {});
+  // Likewise, of a layer that computes each element of its result of the same element of one value.
+  absl::Status AddElementWise(const OpNode& node, Layer layer, const std::string& value,
+                              const std::vector<LayerParameter>& parameters = {});
+  // Several such, one after the other.
+  absl::Status AddElementWise(const OpNode& node, const std::vector<Layer>& functions, const std::string& value);
+  // The steps of Add, for layers that are several, or that read their values in another order. Errors: as Add.
+  // Values of fewer dims are aligned at the last one, as in PyTorch.
+  absl::StatusOr<AlignedInputs> Align(const std::vector<std::string>& values);
+  // The same of values in other shapes or orders.
+  absl::StatusOr<AlignedInputs> Align(const std::vector<std::pair<std::string, ValueView>>& values);
+  absl::StatusOr<std::string> Append(const OpNode& node, Layer layer, const std::vector<std::string>& sources,
+                                     const std::vector<LayerParameter>& parameters = {});
+  absl::Status SetResult(const OpNode& node, const std::string& source, const AlignedInputs& inputs);
+  void SetResult(const OpNode& node, const std::string& source, ValueView view);
+
+  // The node's first output is a value in another shape, or in another order.
+  absl::StatusOr<ValueView> ViewOf(const std::string& value) const;
+  absl::Status SetView(const OpNode& node, const std::string& value, ValueView view);
+  // Elements begin, begin + step, ... of one dim, `count` of them; the dim goes where `drops`, which has one element
+  // then. Errors: kInvalidArgument: samples of the batch.
+  struct Range {
+    size_t dim = 0;
+    int64_t begin = 0, count = 1, step = 1;
+    bool drops = false;
+  };
+  absl::Status AddRange(const OpNode& node, const std::string& value, const Range& range);
+
+  // A parameter, a buffer, or a part of one; null where `value` is none.
+  const ParameterView* ParameterOf(const std::string& value) const;
+  // The parameter of which `value` is all, perhaps in another shape or order. Errors: it is none.
+  absl::StatusOr<std::string> WholeParameter(const std::string& value) const;
+  void SetParameterView(const OpNode& node, const std::string& value, ParameterView view);
+  // The node's first output is `value` combined with a parameter, as parameter.combine says ("add", "multiply").
+  absl::Status AddParameter(const OpNode& node, const std::string& value, const std::string& parameter,
+                            const std::string& combine);
+
+  // -- What is known at import. Errors of all: as ConstantEvaluator::Evaluate.
+  bool IsConstant(const std::string& value) const { return constants_.IsConstant(value); }
+  absl::StatusOr<ConstantTensor> ConstantOf(const std::string& value) const { return constants_.Evaluate(value); }
+  // The number that all elements are; none where they differ.
+  absl::StatusOr<std::optional<double>> NumberOf(const std::string& value) const;
+  // The node's first output is `value` combined with a constant that is no larger, as parameter.combine says.
+  absl::Status AddConstant(const OpNode& node, const std::string& value, ConstantTensor constant,
+                           const std::string& combine);
+  // A layer that returns a constant for each sample of `beside`, a layer or field; its dim 0 is 1.
+  absl::StatusOr<std::string> ConstantPerSample(const OpNode& node, ConstantTensor constant, const std::string& beside);
+  // The parameter, with the batch as its dim 0, beside a layer or field.
+  absl::StatusOr<std::string> PerSample(const std::string& parameter, const ParameterView& view,
+                                        const std::string& beside);
+  int64_t Batch() const;  // kAnyExtent where it is not fixed
+
   // Whether the node's first output is the tensor that it was given: a later change in place changes both, only one, or
   // PyTorch decides when it runs, so that what is not changed must not be read afterwards.
   enum class Shares { kAlways, kNever, kPerhaps };
@@ -61,39 +142,71 @@ class LayerBuilder {
   void AddUnreadBuffer(const std::string& role, const std::string& sibling);
   // True where a layer has the parameter already.
   bool Owned(const std::string& value) const;
-  // True where `value` depends on parameters, so that gradients flow through it.
+  // True where `value` depends on parameters that are trained, so that gradients flow through it.
   bool Trained(const std::string& value) const;
   // The node's outputs have no layer, and nothing is known of them.
   void Forget(const OpNode& node);
 
   // -- Results.
-  // The layer or field of a value. Errors: as Add.
-  absl::StatusOr<std::string> SourceOf(const std::string& value) const;
+  // The layer or field that a value is, as it is: changes of its shape become layers. A parameter becomes one for each
+  // sample of `beside`, a layer or field; "": of the last layer. Errors: as Add.
+  absl::StatusOr<std::string> SourceOf(const std::string& value, const std::string& beside = "");
   const std::vector<Layer>& layers() const { return layers_; }
   const std::vector<ImportedWeight>& weights() const { return weights_; }
   // True where a value comes from a node that was forgotten.
   bool Forgotten(const std::string& value) const { return forgotten_.count(value) > 0; }
 
  private:
+  struct Value {
+    std::string source;  // a layer or field
+    ValueView view;      // of its output
+    // What the layers are called that change its shape and its order.
+    std::string reshape_name, permute_name;
+  };
+  struct OwnParameterValue {
+    std::string value;  // of the graph
+    ParameterView view;
+    std::string name;  // what a layer of it is called
+  };
+
+  absl::Status CheckReadable(const std::string& value) const;
+  absl::StatusOr<std::string> Materialize(Value value);
+  // `shape`: of its output.
+  std::string StepLayer(const std::string& source, Layer layer, const std::string& name,
+                        const std::vector<int64_t>& shape);
+  absl::StatusOr<std::string> ParameterPerSample(const OwnParameterValue& own, const std::string& beside);
   std::string BaseOf(const std::string& value) const;
   std::string TensorOf(const std::string& value) const;
+  // What a layer that only changes a shape is called.
+  std::string HintOf(const OpNode& node) const;
   std::string NameOf(const OpNode& node, const std::vector<LayerParameter>& parameters);
   std::string Unique(std::string name);
   absl::Status TakeParameters(const std::vector<LayerParameter>& parameters, Layer& layer);
-  void Bind(const OpNode& node, const std::string& source);
+  absl::Status CheckShared(const Layer& layer, const std::string& owner) const;
+  absl::StatusOr<bool> AreFrozen(const std::vector<LayerParameter>& parameters) const;
+  void Bind(const OpNode& node, Value value);
+  absl::Status TakeConstant(ConstantTensor constant, Layer& layer);
+  absl::Status CheckUnchanged(const OwnParameterValue& own) const;
 
   const OpGraph& graph_;
+  ConstantEvaluator& constants_;
+  int64_t constant_elements_ = 0;                      // in weights_
+  std::map<std::string, std::string> constant_owner_;  // of a constant's weight: its layer
   std::vector<Layer> layers_;
   std::vector<ImportedWeight> weights_;
-  std::set<std::string> names_;                // of layers and fields
-  std::map<std::string, int> next_suffix_;     // by a name that is taken
-  std::set<std::string> trained_;              // layers that depend on parameters
-  std::set<std::string> parameter_names_;      // in PyTorch
-  std::map<std::string, std::string> source_;  // of a value: its layer or field
-  std::map<std::string, std::string> base_;    // of a value that is a view: the value that it views
-  std::map<std::string, std::string> tensor_;  // of a value that is another under a second name: the first one
-  std::map<std::string, std::string> owner_;   // of a parameter, by its name in PyTorch: the layer that has it
-  std::set<std::string> stale_;                // values that changed in place by way of another view
+  std::set<std::string> names_;                         // of layers and fields
+  std::map<std::string, int> next_suffix_;              // by a name that is taken
+  std::map<std::string, size_t> index_;                 // of a layer in layers_
+  std::map<std::string, std::vector<int64_t>> shapes_;  // of layers and fields
+  std::set<std::string> trained_;                       // layers that depend on parameters that are trained
+  std::set<std::string> parameter_names_;               // in PyTorch
+  std::map<std::string, Value> values_;                 // what layers and fields are
+  std::map<std::string, OwnParameterValue> own_;        // values that are parameters, or parts of them
+  std::map<std::string, std::string> step_layers_;      // those that change shapes, by their input and what they do
+  std::map<std::string, std::string> base_;             // of a value that is a view: the value that it views
+  std::map<std::string, std::string> tensor_;           // of a value that is another under a second name: the first one
+  std::map<std::string, std::string> owner_;            // of a parameter, by its name in PyTorch: the layer that has it
+  std::set<std::string> stale_;                         // values that changed in place by way of another view
   std::set<std::string> forgotten_;
   std::set<std::string> modules_with_parameters_;
 };

@@ -1,14 +1,35 @@
 #include "importer/layers/op_rules.h"
 
+#include <utility>
+
+#include "base/status_macros.h"
+#include "importer/layers/rule_arguments.h"
+
 namespace adjoin {
 
+std::vector<const OpRules*> AllOpRules() {
+  return {&ArithmeticRules(), &ConvolutionRules(), &NormRules(),  &PointwiseRules(), &PoolRules(),
+          &ProductRules(),    &ReduceRules(),      &ShapeRules(), &SliceRules()};
+}
+
 const OpRule* FindOpRule(const std::string& op) {
-  for (const OpRules* rules :
-       {&ConvolutionRules(), &NormRules(), &PointwiseRules(), &PoolRules(), &ShapeRules(), &SliceRules()}) {
+  for (const OpRules* rules : AllOpRules()) {
     const auto found = rules->find(op);
     if (found != rules->end()) return &found->second;
   }
   return nullptr;
+}
+
+absl::Status AddOverLastDims(const OpNode& node, Layer layer, size_t last, LayerBuilder& builder,
+                             const std::vector<LayerParameter>& parameters) {
+  const std::string input = node.Tensor(node.Has("input") ? "input" : "self");
+  ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> shape, builder.Shape(input));
+  ADJOIN_ASSIGN_OR_RETURN(const AlignedInputs aligned, builder.Align({input}));
+  if (shape.size() <= last || (aligned.moved && aligned.batch_dim + last >= shape.size())) {
+    return Unsupported("it reads the batch's dim; right would be the dims after the batch");
+  }
+  ADJOIN_ASSIGN_OR_RETURN(const std::string made, builder.Append(node, std::move(layer), aligned.sources, parameters));
+  return builder.SetResult(node, made, aligned);
 }
 
 bool ReturnsNew(const std::string& op) {
@@ -20,19 +41,14 @@ bool ReturnsNew(const std::string& op) {
 
 std::string NearestLayer(const std::string& op) {
   static const auto* nearest = new std::map<std::string, std::string>{
-      {"baddbmm", "attention, or linear for a product with a parameter"},
-      {"bmm", "attention, or linear for a product with a parameter"},
-      {"div", "multiply, for the product of two layers' outputs"},
-      {"einsum", "attention, or linear for a product with a parameter"},
+      {"argmax", "reduce { kind: \"amax\" }, for the value itself"},
+      {"cumsum", "reduce { kind: \"sum\" }"},
+      {"gru", "custom"},
       {"index", "index_select"},
-      {"index_select", "index_select"},
       {"lstm", "custom"},
-      {"matmul", "attention, or linear for a product with a parameter"},
-      {"mean", "pool { mode: \"avg\" adaptive_size: 1 }, for a mean over all spatial dims"},
-      {"mm", "linear, for a product with a parameter"},
-      {"mul", "multiply, for the product of two layers' outputs"},
-      {"scaled_dot_product_attention", "attention, of a torch.nn.MultiheadAttention with batch_first=True"},
-      {"sub", "add"},
+      {"max", "reduce { kind: \"amax\" }"},
+      {"min", "reduce { kind: \"amin\" }"},
+      {"var_mean", "reduce { kind: \"var\" }"},
   };
   const auto found = nearest->find(op);
   return found == nearest->end() ? "" : found->second;

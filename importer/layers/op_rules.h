@@ -7,12 +7,15 @@
 #ifndef ADJOIN_IMPORTER_LAYERS_OP_RULES_H_
 #define ADJOIN_IMPORTER_LAYERS_OP_RULES_H_
 
+#include <cstddef>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "importer/graph/op_graph.h"
 #include "importer/layers/layer_builder.h"
+#include "proto/job.pb.h"
 
 namespace adjoin {
 
@@ -20,13 +23,23 @@ namespace adjoin {
 using OpRule = absl::Status (*)(const OpNode& node, LayerBuilder& builder);
 using OpRules = std::map<std::string, OpRule>;  // by OpNode::op
 
+// Rules: a layer that reads the last `last` dims of "input", each of the others for itself: the batch may be any of
+// those.
+absl::Status AddOverLastDims(const OpNode& node, Layer layer, size_t last, LayerBuilder& builder,
+                             const std::vector<LayerParameter>& parameters);
+
+const OpRules& ArithmeticRules();
 const OpRules& ConvolutionRules();
 const OpRules& NormRules();
 const OpRules& PointwiseRules();
 const OpRules& PoolRules();
+const OpRules& ProductRules();
+const OpRules& ReduceRules();
 const OpRules& ShapeRules();
 const OpRules& SliceRules();
 
+// All of these.
+std::vector<const OpRules*> AllOpRules();
 // Null where there is none.
 const OpRule* FindOpRule(const std::string& op);
 // True for operators whose result never has elements in common with an argument, as a view has.

@@ -64,14 +64,37 @@ absl::Status TransposedConvolution(const OpNode& node, LayerBuilder& builder) {
 absl::Status LinearLayer(const OpNode& node, LayerBuilder& builder) {
   ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> weight, builder.Shape(node.Tensor("weight")));
   if (weight.size() != 2 || weight[0] < 1 || weight[0] > kInt32) return Unsupported("its weight is no matrix");
+  if (!builder.IsFloat(node.Tensor("input"))) return Unsupported("its input is not of a floating-point type");
   Layer layer;
   layer.mutable_linear()->set_out_features(static_cast<uint32_t>(weight[0]));
   if (node.Tensor("bias").empty()) layer.mutable_linear()->set_bias(false);
-  return builder.Add(node, std::move(layer), {node.Tensor("input")},
-                     {{"weight", node.Tensor("weight")}, {"bias", node.Tensor("bias")}});
+  return AddOverLastDims(node, std::move(layer), 1, builder,
+                         {{"weight", node.Tensor("weight")}, {"bias", node.Tensor("bias")}});
+}
+
+// Rows 0, 1, ... of a table, as positions are looked up: a part of the parameter.
+absl::Status SetFirstRows(const OpNode& node, LayerBuilder& builder) {
+  const std::string table = node.Tensor("weight");
+  const ParameterView* parameter = builder.ParameterOf(table);
+  if (node.outputs.empty() || parameter == nullptr || parameter->dims().size() != 2) {
+    return Unsupported("its weight is no table of vectors");
+  }
+  ADJOIN_ASSIGN_OR_RETURN(const ConstantTensor indices, builder.ConstantOf(node.Tensor("indices")));
+  const int64_t rows = indices.shape.empty() ? 0 : indices.shape.back();
+  for (int64_t i = 0; i < indices.Elements(); ++i) {
+    if (rows < 1 || indices.At(i) != static_cast<double>(i % rows)) {
+      return Unsupported("its indices are fixed and not 0, 1, 2 and so on; right would be a parameter that is added");
+    }
+  }
+  ADJOIN_ASSIGN_OR_RETURN(const ParameterView first, parameter->First(0, rows));
+  ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> shape, builder.Shape(node.outputs[0]));
+  ADJOIN_ASSIGN_OR_RETURN(ParameterView view, first.Expanded(shape));
+  builder.SetParameterView(node, table, std::move(view));
+  return absl::OkStatus();
 }
 
 absl::Status EmbeddingLayer(const OpNode& node, LayerBuilder& builder) {
+  if (builder.IsConstant(node.Tensor("indices"))) return SetFirstRows(node, builder);
   ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> weight, builder.Shape(node.Tensor("weight")));
   if (weight.size() != 2) return Unsupported("its weight is no table of vectors");
   if (node.Bool("scale_grad_by_freq", false) || node.Bool("sparse", false)) {

@@ -14,7 +14,7 @@ namespace {
 constexpr double kEps = 1e-5, kMomentum = 0.1;  // PyTorch's defaults, and a job's
 
 absl::Status AddNorm(const OpNode& node, LayerBuilder& builder, Layer layer, bool affine_by_default,
-                     std::vector<LayerParameter> buffers = {}) {
+                     std::vector<LayerParameter> buffers = {}, size_t last_dims = 0) {
   const std::string weight = node.Tensor("weight"), bias = node.Tensor("bias");
   Norm* norm = layer.mutable_norm();
   if (weight.empty() != bias.empty() && norm->kind() != "rms") {
@@ -24,6 +24,7 @@ absl::Status AddNorm(const OpNode& node, LayerBuilder& builder, Layer layer, boo
   if (affine != affine_by_default) norm->set_affine(affine);
   std::vector<LayerParameter> parameters = {{"weight", weight}, {"bias", bias}};
   parameters.insert(parameters.end(), buffers.begin(), buffers.end());
+  if (last_dims > 0) return AddOverLastDims(node, std::move(layer), last_dims, builder, parameters);
   return builder.Add(node, std::move(layer), {node.Tensor("input")}, parameters);
 }
 
@@ -91,7 +92,7 @@ absl::Status OverLastDims(const OpNode& node, LayerBuilder& builder, const char*
   layer.mutable_norm()->set_kind(kind);
   for (int64_t dim = -dims; dims > 1 && dim < 0; ++dim) layer.mutable_norm()->add_dim(static_cast<int32_t>(dim));
   SetEps(node, eps, layer.mutable_norm());
-  return AddNorm(node, builder, std::move(layer), /*affine_by_default=*/true);
+  return AddNorm(node, builder, std::move(layer), /*affine_by_default=*/true, {}, static_cast<size_t>(dims));
 }
 
 absl::Status LayerNorm(const OpNode& node, LayerBuilder& builder) { return OverLastDims(node, builder, "layer", kEps); }

@@ -1,4 +1,4 @@
-// Element-wise functions, sums, products, softmax, dropout.
+// Element-wise functions of one value, softmax, dropout.
 #include <cmath>
 #include <cstdint>
 #include <map>
@@ -22,22 +22,34 @@ struct Function {
 const std::map<std::string, Function>& Functions() {
   static const auto* functions = new std::map<std::string, Function>{
       {"abs", {"abs", {}}},
+      {"absolute", {"abs", {}}},
       {"celu", {"celu", {{"alpha", 1.0}}}},
+      {"cos", {"cos", {}}},
+      {"erf", {"erf", {}}},
       {"exp", {"exp", {}}},
+      {"expm1", {"expm1", {}}},
       {"hardshrink", {"hardshrink", {{"lambd", 0.5}}}},
       {"hardsigmoid", {"hardsigmoid", {}}},
       {"hardswish", {"hardswish", {}}},
       {"hardtanh", {"hardtanh", {{"min_val", -1.0}, {"max_val", 1.0}}}},
       {"leaky_relu", {"leaky_relu", {{"negative_slope", 0.01}}}},
+      {"log", {"log", {}}},
+      {"log1p", {"log1p", {}}},
       {"log_sigmoid", {"log_sigmoid", {}}},
       {"mish", {"mish", {}}},
+      {"neg", {"neg", {}}},
+      {"negative", {"neg", {}}},
+      {"reciprocal", {"reciprocal", {}}},
       {"relu", {"relu", {}}},
       {"relu6", {"relu6", {}}},
+      {"rsqrt", {"rsqrt", {}}},
       {"selu", {"selu", {}}},
       {"sigmoid", {"sigmoid", {}}},
       {"silu", {"silu", {}}},
+      {"sin", {"sin", {}}},
       {"softplus", {"softplus", {{"beta", 1.0}, {"threshold", 20.0}}}},
       {"softshrink", {"softshrink", {{"lambd", 0.5}}}},
+      {"sqrt", {"sqrt", {}}},
       {"square", {"square", {}}},
       {"tanh", {"tanh", {}}},
   };
@@ -52,7 +64,10 @@ absl::Status AddFunction(const OpNode& node, LayerBuilder& builder, const std::s
     if (!std::isfinite(argument)) return Unsupported("it has an argument that is not finite");
     layer.mutable_activation()->add_arg(argument);
   }
-  return builder.Add(node, std::move(layer), {node.Tensor("self")});
+  if (!builder.SameType(node.Tensor("self"), node.outputs.empty() ? "" : node.outputs[0])) {
+    return Unsupported("it changes the type of its tensor; precision.compute is a job's one type");
+  }
+  return builder.AddElementWise(node, std::move(layer), node.Tensor("self"));
 }
 
 absl::Status ElementWise(const OpNode& node, LayerBuilder& builder) {
@@ -83,48 +98,35 @@ absl::Status Threshold(const OpNode& node, LayerBuilder& builder) {
   return AddFunction(node, builder, "threshold", {node.Float("threshold", 0), node.Float("value", 0)});
 }
 
-absl::Status Clamp(const OpNode& node, LayerBuilder& builder) {
-  if (!node.Has("min") || !node.Has("max")) return Unsupported("it has one limit; right would be min and max");
-  const double min = node.Float("min", NAN), max = node.Float("max", NAN);
-  if (!(min < max)) return Unsupported("its limits are not two numbers, the smaller one first");
-  return AddFunction(node, builder, "hardtanh", {min, max});
-}
-
 absl::Status Prelu(const OpNode& node, LayerBuilder& builder) {
   ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> weight, builder.Shape(node.Tensor("weight")));
   if (weight.size() > 1) return Unsupported("its weight has ", weight.size(), " dims");
   Layer layer;
   layer.mutable_activation()->set_fn("prelu");
   if (!weight.empty() && weight[0] != 1) layer.mutable_activation()->add_arg(static_cast<double>(weight[0]));
-  return builder.Add(node, std::move(layer), {node.Tensor("self")}, {{"weight", node.Tensor("weight")}});
-}
-
-// A number in place of the second tensor.
-absl::Status CheckTwoTensors(const OpNode& node) {
-  if (!node.Tensor("self").empty() && !node.Tensor("other").empty()) return absl::OkStatus();
-  return Unsupported("it has a number as one of its two arguments; arithmetic with constants is not built");
-}
-
-absl::Status AddTensors(const OpNode& node, LayerBuilder& builder) {
-  ADJOIN_RETURN_IF_ERROR(CheckTwoTensors(node));
-  if (node.Float("alpha", 1) != 1) return Unsupported("its alpha must be 1");
-  Layer layer;
-  layer.mutable_add();
-  return builder.Add(node, std::move(layer), {node.Tensor("self"), node.Tensor("other")});
-}
-
-absl::Status MultiplyTensors(const OpNode& node, LayerBuilder& builder) {
-  ADJOIN_RETURN_IF_ERROR(CheckTwoTensors(node));
-  Layer layer;
-  layer.mutable_multiply();
-  return builder.Add(node, std::move(layer), {node.Tensor("self"), node.Tensor("other")});
+  const std::vector<LayerParameter> parameters = {{"weight", node.Tensor("weight")}};
+  if (layer.activation().arg().empty()) {
+    return builder.AddElementWise(node, std::move(layer), node.Tensor("self"), parameters);
+  }
+  return builder.Add(node, std::move(layer), {node.Tensor("self")}, parameters);
 }
 
 absl::Status AddSoftmax(const OpNode& node, LayerBuilder& builder, bool log) {
+  const std::string input = node.Tensor("self");
+  ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> shape, builder.Shape(input));
+  const int64_t dim = DimFromFirst(node.Int("dim", -1), shape.size());
+  if (dim < 0) return Unsupported("its dim is not one of its input");
+  if (!builder.SameType(input, node.outputs.empty() ? "" : node.outputs[0])) {
+    return Unsupported("it changes the type of its tensor; precision.compute is a job's one type");
+  }
+  ADJOIN_ASSIGN_OR_RETURN(const AlignedInputs aligned, builder.Align({input}));
+  if (aligned.DimOf(dim) < 1) return Unsupported("it is over the batch; right would be another dim");
   Layer layer;
-  layer.mutable_softmax()->set_dim(static_cast<int32_t>(node.Int("dim", -1)));
+  const int64_t written = aligned.moved ? aligned.DimOf(dim) : node.Int("dim", -1);
+  layer.mutable_softmax()->set_dim(static_cast<int32_t>(written));
   if (log) layer.mutable_softmax()->set_log(true);
-  return builder.Add(node, std::move(layer), {node.Tensor("self")});
+  ADJOIN_ASSIGN_OR_RETURN(const std::string made, builder.Append(node, std::move(layer), aligned.sources));
+  return builder.SetResult(node, made, aligned);
 }
 absl::Status SoftmaxLayer(const OpNode& node, LayerBuilder& builder) { return AddSoftmax(node, builder, false); }
 absl::Status LogSoftmax(const OpNode& node, LayerBuilder& builder) { return AddSoftmax(node, builder, true); }
@@ -135,10 +137,14 @@ absl::Status AddDropout(const OpNode& node, LayerBuilder& builder, bool channel)
   const std::string input = node.Tensor(node.Has("input") ? "input" : "self");
   const double p = node.Float("p", 0.5);
   if (p == 0) return builder.Alias(node, input);
+  if (node.Bool("train", false)) {
+    return Unsupported("its result is random in the exported program; right would be an export after model.eval()");
+  }
   Layer layer;
   layer.mutable_dropout()->set_p(p);
   if (channel) layer.mutable_dropout()->set_channel(true);
-  ADJOIN_RETURN_IF_ERROR(builder.Add(node, std::move(layer), {input}));
+  ADJOIN_RETURN_IF_ERROR(channel ? builder.Add(node, std::move(layer), {input})
+                                 : builder.AddElementWise(node, std::move(layer), input));
   builder.ShareElements(node, input);
   return absl::OkStatus();
 }
@@ -150,19 +156,11 @@ absl::Status ChannelDropout(const OpNode& node, LayerBuilder& builder) { return 
 const OpRules& PointwiseRules() {
   static const auto* rules = [] {
     auto* all = new OpRules{
-        {"_log_softmax", LogSoftmax},
-        {"_softmax", SoftmaxLayer},
-        {"add", AddTensors},
-        {"clamp", Clamp},
-        {"dropout", DropoutLayer},
-        {"elu", Elu},
-        {"feature_dropout", ChannelDropout},
-        {"gelu", Gelu},
-        {"log_softmax", LogSoftmax},
-        {"mul", MultiplyTensors},
-        {"prelu", Prelu},
-        {"softmax", SoftmaxLayer},
-        {"threshold", Threshold},
+        {"_log_softmax", LogSoftmax},        {"_softmax", SoftmaxLayer},
+        {"dropout", DropoutLayer},           {"elu", Elu},
+        {"feature_dropout", ChannelDropout}, {"gelu", Gelu},
+        {"log_softmax", LogSoftmax},         {"prelu", Prelu},
+        {"softmax", SoftmaxLayer},           {"threshold", Threshold},
     };
     for (const auto& [op, function] : Functions()) (*all)[op] = ElementWise;
     return all;

@@ -1,7 +1,6 @@
 // Pooling, and what changes spatial extents: upsampling, padding, pixel shuffle.
 #include <algorithm>
 #include <cstdint>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -59,22 +58,6 @@ absl::Status AdaptivePool(const OpNode& node, LayerBuilder& builder, const char*
 }
 absl::Status AdaptiveMaxPool(const OpNode& node, LayerBuilder& builder) { return AdaptivePool(node, builder, "max"); }
 absl::Status AdaptiveAvgPool(const OpNode& node, LayerBuilder& builder) { return AdaptivePool(node, builder, "avg"); }
-
-// A mean over all spatial dims is average pooling to one element; without keepdim it is flattened.
-absl::Status Mean(const OpNode& node, LayerBuilder& builder) {
-  ADJOIN_ASSIGN_OR_RETURN(const size_t spatial, SpatialDims(node, builder));
-  std::set<int64_t> dims;
-  for (int64_t dim : node.Ints("dim")) dims.insert(DimFromFirst(dim, spatial + 2));
-  if (dims.size() != spatial || *dims.begin() < 2) return Unsupported("it is not a mean over all spatial dims");
-  Layer layer;
-  layer.mutable_pool()->set_mode("avg");
-  layer.mutable_pool()->add_adaptive_size(1);
-  ADJOIN_RETURN_IF_ERROR(builder.Add(node, std::move(layer), {node.Tensor("self")}));
-  if (node.Bool("keepdim", false)) return absl::OkStatus();
-  Layer flat;
-  flat.mutable_flatten()->add_arg(1);
-  return builder.Add(node, std::move(flat), {node.outputs[0]});
-}
 
 // A size and scale factors, where PyTorch samples by the factors: they must be what the size makes of the input.
 absl::Status CheckScales(const OpNode& node, const LayerBuilder& builder, const char* input) {
@@ -176,7 +159,6 @@ const OpRules& PoolRules() {
       {"max_pool2d_with_indices", MaxPool},
       {"max_pool3d", MaxPool},
       {"max_pool3d_with_indices", MaxPool},
-      {"mean", Mean},
       {"pad", PadLayer},
       {"pixel_shuffle", Shuffle},
       {"pixel_unshuffle", Shuffle},

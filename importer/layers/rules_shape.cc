@@ -1,7 +1,9 @@
 // Shapes, the order of dims, and what computes nothing.
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <numeric>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,13 +17,20 @@ namespace {
 
 const char* InputOf(const OpNode& node) { return node.Has("self") ? "self" : "input"; }
 
-// Elements of a sample. Exact up to 2^53; larger ones that differ and round alike fail when they are planned.
-double PerSample(const std::vector<int64_t>& shape) {
-  return std::accumulate(shape.begin() + 1, shape.end(), 1.0,
-                         [](double product, int64_t extent) { return product * static_cast<double>(extent); });
+// What becomes of a layer's output, or of a parameter.
+absl::Status SetReshaped(const OpNode& node, LayerBuilder& builder, const std::vector<int64_t>& to) {
+  const std::string input = node.Tensor(InputOf(node));
+  if (const ParameterView* parameter = builder.ParameterOf(input); parameter != nullptr) {
+    ADJOIN_ASSIGN_OR_RETURN(ParameterView view, parameter->Reshaped(to));
+    builder.SetParameterView(node, input, std::move(view));
+    return absl::OkStatus();
+  }
+  ADJOIN_ASSIGN_OR_RETURN(const ValueView from, builder.ViewOf(input));
+  ADJOIN_ASSIGN_OR_RETURN(ValueView view, from.Reshaped(to));
+  return builder.SetView(node, input, std::move(view));
 }
 
-// view, flatten, squeeze, ...: the elements in their row-major order, so the result's shape tells all. The batch stays.
+// view, flatten, ...: the elements in their row-major order, so the result's shape tells all.
 absl::Status Reshaped(const OpNode& node, LayerBuilder& builder) {
   const std::string input = node.Tensor(InputOf(node));
   ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> from, builder.Shape(input));
@@ -30,60 +39,83 @@ absl::Status Reshaped(const OpNode& node, LayerBuilder& builder) {
   if (!builder.SameType(input, node.outputs[0])) {
     return Unsupported("it changes the type of its tensor; precision.compute is a job's one type");
   }
-  for (const std::vector<int64_t>* shape : {&from, &to}) {
-    if (std::count(shape->begin(), shape->end(), kComputedExtent) > 0) {
-      return Unsupported("an extent is computed from the batch; right would be a batch that stays dim 0");
-    }
-  }
-  if (from == to) return builder.Alias(node, input);
-  if (from.empty() || to.empty() || from[0] != to[0]) {
-    return Unsupported("it changes dim 0, the batch; right would be a result that keeps it as its first dim");
-  }
-  if (std::count(to.begin() + 1, to.end(), kAnyExtent) > 0) {
-    return Unsupported(
-        "its result has an extent that is not fixed; right would be an export in which only the batch is not");
-  }
-  if (PerSample(from) != PerSample(to)) return Unsupported("it moves elements from one sample to another");
-  Layer layer;
-  if (to.size() == 2 && from.size() > 2) {
-    layer.mutable_flatten()->add_arg(1);
-  } else {
-    for (size_t i = 1; i < to.size(); ++i) layer.mutable_reshape()->add_arg(to[i]);
-    if (to.size() == 1) return Unsupported("its result has no dim but the batch");
-  }
-  ADJOIN_RETURN_IF_ERROR(builder.Add(node, std::move(layer), {input}));
-  builder.ShareElements(node, input);
-  return absl::OkStatus();
+  if (from == to && std::count(to.begin(), to.end(), kComputedExtent) == 0) return builder.Alias(node, input);
+  return SetReshaped(node, builder, to);
 }
 
-absl::Status AddPermute(const OpNode& node, LayerBuilder& builder, const std::vector<int64_t>& order) {
+// A new dim of extent 1, where `dim` says.
+absl::Status Unsqueezed(const OpNode& node, LayerBuilder& builder) {
+  const std::string input = node.Tensor(InputOf(node));
+  ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> shape, builder.Shape(input));
+  const int64_t dim = DimFromFirst(node.Int("dim", 0), shape.size() + 1);
+  if (dim < 0) return Unsupported("its dim is not one of its result");
+  if (const ParameterView* parameter = builder.ParameterOf(input); parameter != nullptr) {
+    builder.SetParameterView(node, input, parameter->WithDim(static_cast<size_t>(dim)));
+    return absl::OkStatus();
+  }
+  ADJOIN_ASSIGN_OR_RETURN(const ValueView view, builder.ViewOf(input));
+  return builder.SetView(node, input, view.WithDim(static_cast<size_t>(dim)));
+}
+
+// Dims of extent 1 go: all of them, or those that are named.
+absl::Status Squeezed(const OpNode& node, LayerBuilder& builder) {
+  const std::string input = node.Tensor(InputOf(node));
+  if (!builder.IsLayer(input) || !node.Has("dim")) return Reshaped(node, builder);
+  ADJOIN_ASSIGN_OR_RETURN(ValueView view, builder.ViewOf(input));
+  const std::vector<int64_t> shape = view.shape();
+  std::set<int64_t, std::greater<int64_t>> dims;
+  for (int64_t dim : node.Ints("dim")) dims.insert(DimFromFirst(dim, shape.size()));
+  for (int64_t dim : dims) {
+    if (dim < 0) return Unsupported("its dim is not one of its input");
+    if (shape[static_cast<size_t>(dim)] != 1) continue;
+    if (static_cast<size_t>(dim) == view.BatchDim()) {
+      return Unsupported("it leaves out the batch, of one sample; right would be an export of two or more");
+    }
+    view = view.WithoutDim(static_cast<size_t>(dim));
+  }
+  return builder.SetView(node, input, std::move(view));
+}
+
+absl::Status SetPermuted(const OpNode& node, LayerBuilder& builder, const std::vector<int64_t>& order) {
   const std::string input = node.Tensor(InputOf(node));
   if (std::is_sorted(order.begin(), order.end())) return builder.Alias(node, input);
-  Layer layer;
-  for (int64_t dim : order) layer.mutable_permute()->add_arg(dim);
-  ADJOIN_RETURN_IF_ERROR(builder.Add(node, std::move(layer), {input}));
-  builder.ShareElements(node, input);
-  return absl::OkStatus();
+  if (const ParameterView* parameter = builder.ParameterOf(input); parameter != nullptr) {
+    builder.SetParameterView(node, input, parameter->Permuted(order));
+    return absl::OkStatus();
+  }
+  ADJOIN_ASSIGN_OR_RETURN(const ValueView view, builder.ViewOf(input));
+  if (view.dims() != order.size()) return Unsupported("its dims are not those of its input");
+  return builder.SetView(node, input, view.Permuted(order));
 }
 
 absl::Status Permuted(const OpNode& node, LayerBuilder& builder) {
   ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> shape, builder.Shape(node.Tensor(InputOf(node))));
   std::vector<int64_t> order;
   for (int64_t dim : node.Ints("dims")) order.push_back(DimFromFirst(dim, shape.size()));
-  if (order.size() != shape.size()) return Unsupported("its dims are not those of its input");
-  return AddPermute(node, builder, order);
+  const std::set<int64_t> dims(order.begin(), order.end());
+  if (order.size() != shape.size() || dims.size() != order.size() || dims.count(-1) > 0) {
+    return Unsupported("its dims are not those of its input");
+  }
+  return SetPermuted(node, builder, order);
 }
 
-absl::Status Transposed(const OpNode& node, LayerBuilder& builder) {
+absl::Status SwapDims(const OpNode& node, LayerBuilder& builder, int64_t a, int64_t b) {
   ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> shape, builder.Shape(node.Tensor(InputOf(node))));
-  const int64_t first = DimFromFirst(node.Int("dim0", 0), shape.size());
-  const int64_t second = DimFromFirst(node.Int("dim1", 1), shape.size());
+  const int64_t first = DimFromFirst(a, shape.size()), second = DimFromFirst(b, shape.size());
   if (first < 0 || second < 0) return Unsupported("its dims are not those of its input");
   std::vector<int64_t> order(shape.size());
   std::iota(order.begin(), order.end(), 0);
-  std::swap(order[first], order[second]);
-  return AddPermute(node, builder, order);
+  std::swap(order[static_cast<size_t>(first)], order[static_cast<size_t>(second)]);
+  return SetPermuted(node, builder, order);
 }
+
+absl::Status Transposed(const OpNode& node, LayerBuilder& builder) {
+  return SwapDims(node, builder, node.Int(node.Has("axis0") ? "axis0" : "dim0", 0),
+                  node.Int(node.Has("axis1") ? "axis1" : "dim1", 1));
+}
+
+// x.t(), x.mT
+absl::Status MatrixTransposed(const OpNode& node, LayerBuilder& builder) { return SwapDims(node, builder, -2, -1); }
 
 using Shares = LayerBuilder::Shares;
 
@@ -115,13 +147,37 @@ absl::Status Converted(const OpNode& node, LayerBuilder& builder) {
 absl::Status Concatenated(const OpNode& node, LayerBuilder& builder) {
   const auto found = node.arguments.find("tensors");
   if (found == node.arguments.end() || found->second.tensors.empty()) return Unsupported("it has no tensors");
-  if (found->second.tensors.size() == 1) return builder.Alias(node, found->second.tensors[0], Shares::kNever);
-  Layer layer;
-  ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> shape, builder.Shape(found->second.tensors[0]));
+  const std::vector<std::string>& tensors = found->second.tensors;
+  if (tensors.size() == 1) return builder.Alias(node, tensors[0], Shares::kNever);
+  ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> shape, builder.Shape(tensors[0]));
   const int64_t dim = DimFromFirst(node.Int("dim", 0), shape.size());
   if (dim < 0) return Unsupported("its dim is not one of its input");
-  layer.mutable_concat()->add_arg(dim);
-  return builder.Add(node, std::move(layer), found->second.tensors);
+  std::vector<std::string> of_layers;
+  for (const std::string& tensor : tensors) {
+    if (builder.IsLayer(tensor)) of_layers.push_back(tensor);
+    if (!builder.SameType(tensor, tensors[0])) return Unsupported("its tensors are of different types");
+  }
+  ADJOIN_ASSIGN_OR_RETURN(const AlignedInputs aligned, builder.Align(of_layers));
+  if (of_layers.size() < tensors.size() && aligned.moved) {
+    return Unsupported("it has a parameter beside values whose batch is not dim 0");
+  }
+  if (aligned.DimOf(dim) < 1) return Unsupported("it joins samples of the batch; right would be another dim");
+  Layer layer;
+  layer.mutable_concat()->add_arg(aligned.DimOf(dim));
+  std::vector<std::string> sources;
+  size_t next = 0;
+  for (const std::string& tensor : tensors) {
+    if (builder.IsLayer(tensor)) {
+      sources.push_back(aligned.sources[next++]);
+      continue;
+    }
+    // A class token, for each sample of what it stands before.
+    ADJOIN_ASSIGN_OR_RETURN(std::string source,
+                            builder.SourceOf(tensor, aligned.sources.empty() ? "" : aligned.sources[0]));
+    sources.push_back(std::move(source));
+  }
+  ADJOIN_ASSIGN_OR_RETURN(const std::string made, builder.Append(node, std::move(layer), sources));
+  return builder.SetResult(node, made, aligned);
 }
 
 absl::Status Rolled(const OpNode& node, LayerBuilder& builder) {
@@ -148,13 +204,15 @@ absl::Status Flipped(const OpNode& node, LayerBuilder& builder) {
 
 const OpRules& ShapeRules() {
   static const auto* rules = new OpRules{
-      {"_to_copy", Converted},    {"_unsafe_view", Reshaped}, {"alias", Same},
-      {"cat", Concatenated},      {"clone", Copied},          {"concat", Concatenated},
-      {"contiguous", Contiguous}, {"detach", Detached},       {"flatten", Reshaped},
-      {"flip", Flipped},          {"permute", Permuted},      {"reshape", Reshaped},
-      {"roll", Rolled},           {"squeeze", Reshaped},      {"to", Converted},
-      {"transpose", Transposed},  {"unflatten", Reshaped},    {"unsqueeze", Reshaped},
-      {"view", Reshaped},
+      {"_to_copy", Converted},       {"_unsafe_view", Reshaped}, {"alias", Same},
+      {"cat", Concatenated},         {"clone", Copied},          {"concat", Concatenated},
+      {"concatenate", Concatenated}, {"contiguous", Contiguous}, {"detach", Detached},
+      {"flatten", Reshaped},         {"flip", Flipped},          {"mT", MatrixTransposed},
+      {"permute", Permuted},         {"reshape", Reshaped},      {"roll", Rolled},
+      {"squeeze", Squeezed},         {"swapaxes", Transposed},   {"swapdims", Transposed},
+      {"t", MatrixTransposed},       {"to", Converted},          {"transpose", Transposed},
+      {"unflatten", Reshaped},       {"unsqueeze", Unsqueezed},  {"view", Reshaped},
+      {"view_as", Reshaped},         {"reshape_as", Reshaped},
   };
   return *rules;
 }

@@ -13,8 +13,6 @@
 namespace adjoin {
 namespace {
 
-constexpr int64_t kMostIndices = 65536;  // in one layer's list
-
 // Elements begin, begin + step, ... of one dim of a value: `count` of them.
 struct Range {
   std::string input;
@@ -36,35 +34,27 @@ absl::StatusOr<Range> WholeOf(const OpNode& node, const LayerBuilder& builder) {
   return range;
 }
 
-absl::Status AddRange(const OpNode& node, const Range& range, LayerBuilder& builder) {
-  if (range.whole()) {
+absl::Status AddRange(const OpNode& node, const Range& range, LayerBuilder& builder, bool drops = false) {
+  if (const ParameterView* parameter = builder.ParameterOf(range.input); parameter != nullptr) {
+    if (range.begin != 0 || range.step != 1) {
+      return Unsupported("it takes other elements of a parameter than the first ones");
+    }
+    const size_t dim = static_cast<size_t>(range.dim);
+    ADJOIN_ASSIGN_OR_RETURN(ParameterView view, parameter->First(dim, range.count));
+    builder.SetParameterView(node, range.input, drops ? view.WithoutDim(dim) : view);
+    return absl::OkStatus();
+  }
+  if (range.whole() && !drops) {
     ADJOIN_RETURN_IF_ERROR(builder.Alias(node, range.input, LayerBuilder::Shares::kNever));
     builder.ShareElements(node, range.input);
     return absl::OkStatus();
   }
-  if (range.dim == 0) return Unsupported("it takes some samples of the batch; right would be dims after dim 0");
-  if (range.extent() < 0) return Unsupported("its dim has an extent that is not fixed");
-  if (range.begin < 0 || range.count < 1 || range.step < 1 ||
-      range.begin + (range.count - 1) * range.step >= range.extent()) {
-    return Unsupported("it takes nothing, or what its input of ", range.extent(), " elements does not have");
-  }
-  Layer layer;
-  if (range.step == 1) {
-    Shape& crop = *layer.mutable_crop();
-    for (size_t i = range.shape.size() - 1; i > static_cast<size_t>(range.dim); --i) {
-      crop.add_arg(0);
-      crop.add_arg(0);
-    }
-    crop.add_arg(range.begin);
-    crop.add_arg(range.extent() - range.begin - range.count);
-  } else {
-    if (range.count > kMostIndices) return Unsupported("it takes more than ", kMostIndices, " elements with steps");
-    layer.mutable_index_select()->add_arg(range.dim);
-    for (int64_t i = 0; i < range.count; ++i) layer.mutable_index_select()->add_arg(range.begin + i * range.step);
-  }
-  ADJOIN_RETURN_IF_ERROR(builder.Add(node, std::move(layer), {range.input}));
-  builder.ShareElements(node, range.input);
-  return absl::OkStatus();
+  return builder.AddRange(node, range.input,
+                          {.dim = static_cast<size_t>(range.dim),
+                           .begin = range.begin,
+                           .count = range.count,
+                           .step = range.step,
+                           .drops = drops});
 }
 
 // The same operator with output `i` alone.
@@ -108,20 +98,7 @@ absl::Status Narrowed(const OpNode& node, LayerBuilder& builder) {
 absl::Status AddElement(const OpNode& node, Range range, int64_t index, LayerBuilder& builder) {
   range.begin = index;
   range.count = 1;
-  if (range.dim == 0) return Unsupported("it takes one sample of the batch; right would be a dim after dim 0");
-  if (range.shape.size() < 3) return Unsupported("its result has no dim but the batch");
-  OpNode part = node;
-  part.outputs = {absl::StrCat(node.outputs[0], " before it lost a dim")};
-  ADJOIN_RETURN_IF_ERROR(AddRange(part, range, builder));
-  Layer layer;
-  for (size_t i = 1; i < range.shape.size(); ++i) {
-    if (static_cast<int64_t>(i) == range.dim) continue;
-    if (range.shape[i] < 0) return Unsupported("its input has an extent that is not fixed");
-    layer.mutable_reshape()->add_arg(range.shape[i]);
-  }
-  ADJOIN_RETURN_IF_ERROR(builder.Add(node, std::move(layer), {part.outputs[0]}));
-  builder.ShareElements(node, range.input);
-  return absl::OkStatus();
+  return AddRange(node, range, builder, /*drops=*/true);
 }
 
 absl::Status Selected(const OpNode& node, LayerBuilder& builder) {
@@ -172,6 +149,11 @@ absl::Status Expanded(const OpNode& node, LayerBuilder& builder) {
   ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> from, builder.Shape(input));
   if (node.outputs.empty()) return Unsupported("it returns nothing");
   ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> to, builder.Shape(node.outputs[0]));
+  if (const ParameterView* parameter = builder.ParameterOf(input); parameter != nullptr) {
+    ADJOIN_ASSIGN_OR_RETURN(ParameterView view, parameter->Expanded(to));
+    builder.SetParameterView(node, input, std::move(view));
+    return absl::OkStatus();
+  }
   if (from == to) return builder.Alias(node, input, LayerBuilder::Shares::kAlways);
   if (from.size() != to.size() || from.empty() || from[0] != to[0]) {
     return Unsupported("it changes the batch or adds dims; right would be a result with the dims of its input");
@@ -186,10 +168,33 @@ absl::Status Expanded(const OpNode& node, LayerBuilder& builder) {
   return absl::OkStatus();
 }
 
+// A parameter that is repeated for each sample is what it is expanded to.
+absl::StatusOr<bool> RepeatParameter(const OpNode& node, LayerBuilder& builder, const std::vector<int64_t>& repeats) {
+  const std::string input = node.Tensor("self");
+  const ParameterView* parameter = builder.ParameterOf(input);
+  if (parameter == nullptr) return false;
+  std::vector<int64_t> to = parameter->shape();
+  if (repeats.size() < to.size()) return Unsupported("it has fewer numbers than its input dims");
+  to.insert(to.begin(), repeats.size() - to.size(), 1);
+  for (size_t i = 0; i < to.size(); ++i) {
+    if (repeats[i] == 1) continue;
+    if (to[i] != 1) return Unsupported("it repeats a dim of a parameter that has more than one element");
+    to[i] = repeats[i];
+  }
+  if (node.outputs.empty()) return Unsupported("it returns nothing");
+  ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> shape, builder.Shape(node.outputs[0]));
+  if (shape != to && shape.size() == to.size() && !to.empty()) to[0] = shape[0];  // a batch that is not fixed
+  ADJOIN_ASSIGN_OR_RETURN(ParameterView view, parameter->Expanded(to));
+  builder.SetParameterView(node, input, std::move(view));
+  return true;
+}
+
 absl::Status Repeated(const OpNode& node, LayerBuilder& builder) {
   const std::string input = node.Tensor("self");
   ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> shape, builder.Shape(input));
-  const std::vector<int64_t> repeats = node.Ints("repeats");
+  const std::vector<int64_t> repeats = node.Ints("repeats", node.Ints("dims"));  // of tile
+  ADJOIN_ASSIGN_OR_RETURN(const bool is_parameter, RepeatParameter(node, builder, repeats));
+  if (is_parameter) return absl::OkStatus();
   if (repeats.size() != shape.size() || repeats.empty() || repeats[0] != 1) {
     return Unsupported("it repeats the batch or adds dims; right would be 1 for dim 0, and a number for each other");
   }
@@ -205,8 +210,10 @@ absl::Status Repeated(const OpNode& node, LayerBuilder& builder) {
 
 const OpRules& SliceRules() {
   static const auto* rules = new OpRules{
-      {"chunk", Split},  {"expand", Expanded}, {"narrow", Narrowed},        {"repeat", Repeated}, {"select", Selected},
-      {"slice", Sliced}, {"split", Split},     {"split_with_sizes", Split}, {"unbind", Unbound},
+      {"chunk", Split},     {"expand", Expanded}, {"expand_as", Expanded},
+      {"narrow", Narrowed}, {"repeat", Repeated}, {"select", Selected},
+      {"slice", Sliced},    {"split", Split},     {"split_with_sizes", Split},
+      {"tile", Repeated},   {"unbind", Unbound},
   };
   return *rules;
 }

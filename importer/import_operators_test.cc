@@ -1,0 +1,247 @@
+// Programs of a few operators, written here: which layers they become, and what is refused.
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "importer/archive/pt2_archive.h"
+#include "importer/graph/op_graph.h"
+#include "importer/import_model.h"
+
+namespace adjoin {
+namespace {
+
+using nlohmann::json;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// A program over x, a tensor of float32.
+class Program {
+ public:
+  explicit Program(const std::vector<int64_t>& shape) {
+    Tensor("x", shape);
+    inputs_.push_back({{"user_input", {{"arg", {{"as_tensor", {{"name", "x"}}}}}}}});
+  }
+  void Tensor(const std::string& name, const std::vector<int64_t>& shape, int dtype = 7, bool gradient = false) {
+    json sizes = json::array();
+    for (int64_t extent : shape) sizes.push_back({{"as_int", extent}});
+    tensors_[name] = {{"dtype", static_cast<unsigned>(dtype)}, {"sizes", sizes}, {"requires_grad", gradient}};
+  }
+  void Parameter(const std::string& value, const std::string& name, const std::vector<int64_t>& shape,
+                 bool gradient = true) {
+    Tensor(value, shape, 7, gradient);
+    inputs_.push_back({{"parameter", {{"arg", {{"name", value}}}, {"parameter_name", name}}}});
+  }
+  // Arguments: pairs of a name and a value as JSON; a text is a tensor.
+  void Node(const std::string& op, const std::vector<std::pair<std::string, json>>& arguments,
+            const std::string& output, const std::vector<int64_t>& shape, const std::string& stack = "",
+            int dtype = 7) {
+    json inputs = json::array();
+    for (const auto& [name, value] : arguments) {
+      json arg = value.is_string()           ? json{{"as_tensor", {{"name", value}}}}
+                 : value.is_boolean()        ? json{{"as_bool", value}}
+                 : value.is_number_integer() ? json{{"as_int", value}}
+                 : value.is_number()         ? json{{"as_float", value}}
+                 : value.is_array()          ? json{{"as_ints", value}}
+                                             : value;
+      inputs.push_back({{"name", name}, {"arg", arg}});
+    }
+    nodes_.push_back({{"target", absl::StrCat("torch.ops.aten.", op)},
+                      {"inputs", inputs},
+                      {"outputs", {{{"as_tensor", {{"name", output}}}}}},
+                      {"metadata", {{"nn_module_stack", stack}}}});
+    Tensor(output, shape, dtype);
+    result_ = output;
+  }
+  absl::StatusOr<ImportedModel> Import() const {
+    const json program = {
+        {"schema_version", {{"major", 8}}},
+        {"graph_module",
+         {{"graph", {{"tensor_values", tensors_}, {"nodes", nodes_}}},
+          {"signature",
+           {{"input_specs", inputs_},
+            {"output_specs", {{{"user_output", {{"arg", {{"as_tensor", {{"name", result_}}}}}}}}}}}}}}};
+    auto archive = Pt2Archive::Open("importer/testdata/lenet.pt2");
+    if (!archive.ok()) return archive.status();
+    auto graph = ReadOpGraph(program, "made.pt2");
+    if (!graph.ok()) return graph.status();
+    return ImportModel(**archive, *graph, {});
+  }
+  std::string Error() const { return std::string(Import().status().message()); }
+
+ private:
+  json tensors_ = json::object(), nodes_ = json::array(), inputs_ = json::array();
+  std::string result_;
+};
+
+// "neg(x) add(neg)" of the layers.
+std::string Text(const absl::StatusOr<ImportedModel>& model) {
+  if (!model.ok()) return std::string(model.status().message());
+  std::vector<std::string> layers;
+  for (const Layer& layer : model->layers) {
+    std::string kind = layer.has_activation()
+                           ? absl::StrCat(layer.activation().fn(), layer.activation().arg().empty() ? "" : " ",
+                                          absl::StrJoin(layer.activation().arg(), ","))
+                           : Layer::descriptor()->FindFieldByNumber(layer.op_case())->name();
+    layers.push_back(absl::StrCat(layer.name(), ": ", kind, "(", absl::StrJoin(layer.input(), ","), ")"));
+  }
+  return absl::StrJoin(layers, "; ");
+}
+
+TEST(ImportOperatorsTest, KeepsTheNamesOfAModulesOwnParameters) {
+  Program program({4, 6, 8});
+  program.Parameter("p_token", "encoder.token", {1, 1, 8});
+  program.Parameter("p_pos", "encoder.pos", {1, 7, 8}, /*gradient=*/false);
+  program.Node("expand.default", {{"self", "p_token"}, {"size", {4, -1, -1}}}, "token", {4, 1, 8});
+  program.Node("cat.default", {{"tensors", {{"as_tensors", {{{"name", "token"}}, {{"name", "x"}}}}}}, {"dim", 1}},
+               "cat", {4, 7, 8});
+  program.Node("add.Tensor", {{"self", "cat"}, {"other", "p_pos"}}, "sum", {4, 7, 8});
+  const auto model = program.Import();
+  EXPECT_EQ(Text(model), "encoder.token: parameter(x); cat: concat(encoder.token,x); encoder.pos: parameter(cat)");
+  ASSERT_TRUE(model.ok());
+  EXPECT_EQ(model->layers[0].parameter_name().at("weight"), "encoder.token");
+  EXPECT_EQ(model->layers[0].parameter().combine(), "expand");
+  EXPECT_FALSE(model->layers[0].frozen());
+  EXPECT_TRUE(model->layers[2].frozen());
+  EXPECT_EQ(model->weights[1].name, "encoder.pos");
+}
+
+TEST(ImportOperatorsTest, ScalesChannelsThatAreNotTheLastDim) {
+  Program program({2, 3, 4, 5});
+  program.Parameter("p_scale", "scale", {3});
+  program.Node("view.default", {{"self", "p_scale"}, {"size", {1, 3, 1, 1}}}, "view", {1, 3, 1, 1});
+  program.Node("mul.Tensor", {{"self", "x"}, {"other", "view"}}, "y", {2, 3, 4, 5});
+  const auto model = program.Import();
+  EXPECT_EQ(Text(model), "permute: permute(x); scale: parameter(permute); mul: permute(scale)");
+  ASSERT_TRUE(model.ok());
+  EXPECT_FALSE(model->layers[1].parameter().buffer());
+  EXPECT_THAT(model->layers[1].parameter().shape(), ElementsAre(3));
+}
+
+TEST(ImportOperatorsTest, ComputesWithNumbers) {
+  Program program({2, 3});
+  program.Node("mul.Tensor", {{"self", "x"}, {"other", 2}}, "a", {2, 3});
+  program.Node("rsub.Scalar", {{"self", "a"}, {"other", 1}}, "b", {2, 3});
+  program.Node("div.Tensor", {{"self", "b"}, {"other", 4}}, "c", {2, 3});
+  program.Node("pow.Tensor_Scalar", {{"self", "c"}, {"exponent", 3}}, "d", {2, 3});
+  program.Node("clamp.default", {{"self", "d"}, {"min", 0}}, "e", {2, 3});
+  EXPECT_EQ(Text(program.Import()),
+            "mul: mul 2(x); rsub: neg(mul); rsub_2: add 1(rsub); div: mul 0.25(rsub_2); "
+            "pow: pow 3(div); clamp: clamp_min 0(pow)");
+}
+
+TEST(ImportOperatorsTest, DividesAndSubtractsTensors) {
+  Program program({2, 3});
+  program.Node("exp.default", {{"self", "x"}}, "a", {2, 3});
+  program.Node("sub.Tensor", {{"self", "x"}, {"other", "a"}}, "b", {2, 3});
+  program.Node("div.Tensor", {{"self", "b"}, {"other", "a"}}, "c", {2, 3});
+  EXPECT_EQ(Text(program.Import()),
+            "exp: exp(x); sub: neg(exp); sub_2: add(x,sub); div: reciprocal(exp); "
+            "div_2: multiply(sub_2,div)");
+}
+
+TEST(ImportOperatorsTest, ReducesDims) {
+  Program program({2, 3, 4});
+  program.Node("std.correction", {{"self", "x"}, {"dim", {-1}}, {"correction", 0}, {"keepdim", true}}, "a", {2, 3, 1});
+  EXPECT_EQ(Text(program.Import()), "std: reduce(x); std_2: sqrt(std)");
+  program.Node("sum.dim_IntList", {{"self", "a"}, {"dim", {0}}}, "b", {3, 1});
+  EXPECT_THAT(program.Error(), HasSubstr("it is over the batch"));
+}
+
+TEST(ImportOperatorsTest, TakesPartsOfAValueWhoseBatchIsNotDim0) {
+  Program program({2, 5, 24});
+  program.Node("view.default", {{"self", "x"}, {"size", {2, 5, 3, 2, 4}}}, "a", {2, 5, 3, 2, 4});
+  program.Node("permute.default", {{"self", "a"}, {"dims", {2, 0, 3, 1, 4}}}, "b", {3, 2, 2, 5, 4});
+  program.Node("select.int", {{"self", "b"}, {"dim", 0}, {"index", 1}}, "c", {2, 2, 5, 4});
+  program.Node("permute.default", {{"self", "c"}, {"dims", {0, 2, 1, 3}}}, "d", {2, 5, 2, 4});
+  program.Node("view.default", {{"self", "d"}, {"size", {2, 5, 8}}}, "e", {2, 5, 8});
+  program.Node("relu.default", {{"self", "e"}}, "f", {2, 5, 8});
+  EXPECT_EQ(Text(program.Import()), "select: crop(x); relu: relu(select)");
+}
+
+TEST(ImportOperatorsTest, MultipliesMatricesOfHeads) {
+  Program program({2, 3, 5, 4});
+  program.Node("view.default", {{"self", "x"}, {"size", {6, 5, 4}}}, "a", {6, 5, 4});
+  program.Node("transpose.int", {{"self", "a"}, {"dim0", 1}, {"dim1", 2}}, "b", {6, 4, 5});
+  program.Node("bmm.default", {{"self", "a"}, {"mat2", "b"}}, "c", {6, 5, 5});
+  program.Node("view.default", {{"self", "c"}, {"size", {2, 3, 5, 5}}}, "d", {2, 3, 5, 5});
+  EXPECT_EQ(Text(program.Import()), "transpose: permute(x); bmm: matmul(x,transpose)");
+}
+
+TEST(ImportOperatorsTest, MakesALinearLayerOfATransposedParameter) {
+  Program program({2, 5, 4});
+  program.Parameter("p_w", "proj", {6, 4});
+  program.Node("t.default", {{"self", "p_w"}}, "w", {4, 6});
+  program.Node("matmul.default", {{"self", "x"}, {"other", "w"}}, "y", {2, 5, 6});
+  const auto model = program.Import();
+  EXPECT_EQ(Text(model), "matmul: linear(x)");
+  ASSERT_TRUE(model.ok());
+  EXPECT_EQ(model->layers[0].parameter_name().at("weight"), "proj");
+  Program square({2, 5, 4});
+  square.Parameter("p_w", "proj", {4, 6});
+  square.Node("matmul.default", {{"self", "x"}, {"other", "p_w"}}, "y", {2, 5, 6});
+  EXPECT_THAT(square.Error(), HasSubstr("torch.ops.aten.matmul.default"));
+}
+
+TEST(ImportOperatorsTest, CallsALayerByItsModuleWhateverItsParameterIsCalled) {
+  Program program({2, 5});
+  program.Tensor("x", {2, 5}, 5);
+  program.Parameter("p_head", "head.weight", {9, 4});
+  program.Node("embedding.default", {{"weight", "p_head"}, {"indices", "x"}}, "a", {2, 5, 4},
+               "L__self__,,Model;L__self___words,words,torch.nn.modules.sparse.Embedding");
+  program.Node("linear.default", {{"input", "a"}, {"weight", "p_head"}}, "b", {2, 5, 9},
+               "L__self__,,Model;L__self___head,head,torch.nn.modules.linear.Linear");
+  const auto model = program.Import();
+  EXPECT_EQ(Text(model), "words: embedding(x); head: linear(words)");
+  ASSERT_TRUE(model.ok());
+  EXPECT_EQ(model->layers[0].parameter_name().at("weight"), "head.weight");
+  EXPECT_EQ(model->layers[1].weights_of(), "words");
+}
+
+TEST(ImportOperatorsTest, LooksPositionsUpAsTheFirstRowsOfATable) {
+  Program program({2, 5, 4});
+  program.Parameter("p_wpe", "wpe.weight", {16, 4});
+  program.Node("arange.default", {{"end", 5}}, "pos", {5}, "", 5);
+  program.Node("embedding.default", {{"weight", "p_wpe"}, {"indices", "pos"}}, "rows", {5, 4});
+  program.Node("add.Tensor", {{"self", "x"}, {"other", "rows"}}, "y", {2, 5, 4});
+  const auto model = program.Import();
+  EXPECT_EQ(Text(model), "wpe.weight: parameter(x)");
+  ASSERT_TRUE(model.ok());
+  EXPECT_THAT(model->layers[0].parameter().length(), ElementsAre(5, 4));
+}
+
+TEST(ImportOperatorsTest, RefusesByOperatorAndModule) {
+  const std::string stack = "L__self__,,Model;L__self___part,part,Part";
+  struct Case {
+    std::string op;
+    std::vector<std::pair<std::string, json>> arguments;
+    std::string why;
+    int dtype = 7;
+  };
+  const std::vector<Case> cases = {
+      {"cumsum.default", {{"self", "x"}, {"dim", 1}}, "it is not known"},
+      {"to.dtype", {{"self", "x"}, {"dtype", 8}}, "it changes the type of its tensor", 8},
+      {"exp.default", {{"self", "x"}}, "it changes the type of its tensor", 8},
+      {"div.Tensor_mode", {{"self", "x"}, {"other", 2}, {"rounding_mode", {{"as_string", "floor"}}}}, "it rounds"},
+      {"batch_norm.default", {{"input", "x"}, {"training", true}}, "it keeps no running statistics"},
+      {"matmul.default", {{"self", "x"}, {"other", "x"}}, "it multiplies samples of the batch with each other"},
+      {"select.int", {{"self", "x"}, {"dim", 0}, {"index", 0}}, "samples of the batch"},
+      {"mean.default", {{"self", "x"}}, "it is over all dims"},
+      {"dropout.default", {{"input", "x"}, {"p", 0.5}, {"train", true}}, "right would be an export after model.eval()"},
+  };
+  for (const Case& test : cases) {
+    Program program({4, 4});
+    program.Node(test.op, test.arguments, "y", {4, 4}, stack, test.dtype);
+    EXPECT_THAT(program.Error(), testing::AllOf(HasSubstr(absl::StrCat("torch.ops.aten.", test.op)),
+                                                HasSubstr("in module part"), HasSubstr(test.why)));
+  }
+}
+
+}  // namespace
+}  // namespace adjoin

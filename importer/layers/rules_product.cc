@@ -1,0 +1,230 @@
+// Products of matrices: matmul, bmm, einsum of two tensors, and those with a parameter, which are linear layers.
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/status_macros.h"
+#include "importer/layers/op_rules.h"
+#include "importer/layers/rule_arguments.h"
+
+namespace adjoin {
+namespace {
+
+using Extents = std::vector<int64_t>;
+
+constexpr size_t kMostLetters = 32;  // of an einsum's tensor
+
+// x times a parameter of which the transpose is [out, in], as a linear layer's weight is. Null where it is none.
+bool IsTransposedWeight(const ParameterView& view) {
+  return view.dims().size() == 2 && view.length() == view.own_shape() && view.own_shape().size() == 2 &&
+         view.dims()[0].own == 1 && view.dims()[1].own == 0;
+}
+
+absl::Status AddLinear(const OpNode& node, LayerBuilder& builder, const std::string& x, const std::string& weight,
+                       const std::string& bias) {
+  ADJOIN_ASSIGN_OR_RETURN(const std::string value, builder.WholeParameter(weight));
+  ADJOIN_ASSIGN_OR_RETURN(const Extents shape, builder.Shape(value));
+  if (shape[0] < 1 || shape[0] > std::numeric_limits<int32_t>::max()) return Unsupported("its weight is no matrix");
+  Layer layer;
+  layer.mutable_linear()->set_out_features(static_cast<uint32_t>(shape[0]));
+  if (bias.empty()) layer.mutable_linear()->set_bias(false);
+  OpNode linear = node;
+  linear.arguments["input"].kind = OpArgument::Kind::kTensors;
+  linear.arguments["input"].tensors = {x};
+  return AddOverLastDims(linear, std::move(layer), 1, builder, {{"weight", value}, {"bias", bias}});
+}
+
+// [batch, ..., m, k] and [batch, ..., k, n], of as many dims, as layers' outputs.
+absl::Status AddMatmul(const OpNode& node, LayerBuilder& builder, const AlignedInputs& aligned) {
+  Layer layer;
+  layer.mutable_matmul();
+  ADJOIN_ASSIGN_OR_RETURN(const std::string made, builder.Append(node, std::move(layer), aligned.sources));
+  return builder.SetResult(node, made, aligned);
+}
+
+absl::Status CheckTypes(const OpNode& node, const LayerBuilder& builder, const std::string& a, const std::string& b) {
+  if (node.outputs.empty()) return Unsupported("it returns nothing");
+  if (!builder.IsFloat(a) || !builder.SameType(a, b) || !builder.SameType(a, node.outputs[0])) {
+    return Unsupported("its tensors are of different types, or of whole numbers");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AddProduct(const OpNode& node, LayerBuilder& builder, const std::string& a, const std::string& b) {
+  ADJOIN_RETURN_IF_ERROR(CheckTypes(node, builder, a, b));
+  ADJOIN_ASSIGN_OR_RETURN(const Extents of_a, builder.Shape(a));
+  ADJOIN_ASSIGN_OR_RETURN(const Extents of_b, builder.Shape(b));
+  if (of_a.size() < 2 || of_b.size() < 2) return Unsupported("one of its tensors is a vector; right would be a matrix");
+  const ParameterView* weight = builder.ParameterOf(b);
+  if (weight != nullptr && builder.IsLayer(a)) {
+    if (IsTransposedWeight(*weight)) return AddLinear(node, builder, a, b, "");
+    if (of_b.size() == 2 && of_a.size() == 3) {
+      // A weight of another form than a linear layer's: for each sample.
+      ADJOIN_ASSIGN_OR_RETURN(AlignedInputs aligned, builder.Align({a}));
+      if (!aligned.moved) {
+        ADJOIN_ASSIGN_OR_RETURN(const ParameterView view, weight->Expanded({builder.Batch(), of_b[0], of_b[1]}));
+        ADJOIN_ASSIGN_OR_RETURN(std::string source, builder.PerSample(b, view, aligned.sources[0]));
+        aligned.sources.push_back(std::move(source));
+        return AddMatmul(node, builder, aligned);
+      }
+    }
+    return Unsupported("it multiplies with a parameter [in, out]; right would be a torch.nn.Linear, whose weight is ",
+                       "[out, in]");
+  }
+  if (!builder.IsLayer(a) || !builder.IsLayer(b)) {
+    return Unsupported("one of its tensors is a parameter or constant; right would be a torch.nn.Linear");
+  }
+  ADJOIN_ASSIGN_OR_RETURN(const AlignedInputs aligned, builder.Align({a, b}));
+  const size_t dims = std::max(of_a.size(), of_b.size());
+  if (aligned.batch_dim + 2 >= dims) {
+    return Unsupported("it multiplies samples of the batch with each other; right would be [batch, ..., m, k] and ",
+                       "[batch, ..., k, n]");
+  }
+  return AddMatmul(node, builder, aligned);
+}
+
+absl::Status Matmul(const OpNode& node, LayerBuilder& builder) {
+  return AddProduct(node, builder, node.Tensor("self"), node.Tensor(node.Has("mat2") ? "mat2" : "other"));
+}
+
+// self + mat1 @ mat2
+absl::Status Addmm(const OpNode& node, LayerBuilder& builder) {
+  if (node.Float("beta", 1) != 1 || node.Float("alpha", 1) != 1) return Unsupported("its beta and alpha must be 1");
+  const std::string x = node.Tensor("mat1"), weight = node.Tensor("mat2"), bias = node.Tensor("self");
+  const ParameterView *of_weight = builder.ParameterOf(weight), *of_bias = builder.ParameterOf(bias);
+  if (of_weight == nullptr || of_bias == nullptr || !builder.IsLayer(x) || !IsTransposedWeight(*of_weight) ||
+      !of_bias->IsWhole() || of_bias->dims().size() != 1) {
+    return Unsupported("it is no linear layer, whose weight is [out, in] and whose bias is a vector");
+  }
+  ADJOIN_RETURN_IF_ERROR(CheckTypes(node, builder, x, weight));
+  ADJOIN_ASSIGN_OR_RETURN(const std::string value, builder.WholeParameter(bias));
+  return AddLinear(node, builder, x, weight, value);
+}
+
+int64_t Times(int64_t a, int64_t b) {
+  if (a < 0 || b < 0) return kComputedExtent;
+  return b != 0 && a > INT64_MAX / b ? INT64_MAX : a * b;
+}
+
+// The dims of two tensors by their letters: those of both and the result, of one, and those that are summed over.
+struct Letters {
+  std::string a, b, result;
+  std::string batch, of_a, of_b, summed;
+};
+
+absl::StatusOr<Letters> LettersOf(const std::string& equation) {
+  std::string text;
+  for (char c : equation) {
+    if (c != ' ') text.push_back(c);
+  }
+  const std::vector<std::string> sides = absl::StrSplit(text, "->");
+  const std::vector<std::string> inputs = absl::StrSplit(sides[0], ',');
+  if (sides.size() != 2 || inputs.size() != 2) return Unsupported("its equation is not of two tensors with a result");
+  Letters letters;
+  letters.a = inputs[0];
+  letters.b = inputs[1];
+  letters.result = sides[1];
+  for (const std::string* term : {&letters.a, &letters.b, &letters.result}) {
+    for (size_t i = 0; i < term->size(); ++i) {
+      if (!absl::ascii_isalpha(static_cast<unsigned char>((*term)[i])) ||
+          term->find((*term)[i], i + 1) != std::string::npos || term->size() > kMostLetters) {
+        return Unsupported("its equation has other signs than letters, or one letter twice for one tensor");
+      }
+    }
+  }
+  const auto has = [](const std::string& term, char c) { return term.find(c) != std::string::npos; };
+  for (char c : letters.a) {
+    std::string& kind = !has(letters.b, c) ? letters.of_a : has(letters.result, c) ? letters.batch : letters.summed;
+    if (!has(letters.b, c) && !has(letters.result, c)) return Unsupported("it sums over a dim of one tensor alone");
+    kind.push_back(c);
+  }
+  for (char c : letters.b) {
+    if (has(letters.a, c)) continue;
+    if (!has(letters.result, c)) return Unsupported("it sums over a dim of one tensor alone");
+    letters.of_b.push_back(c);
+  }
+  if (letters.result.size() != letters.batch.size() + letters.of_a.size() + letters.of_b.size()) {
+    return Unsupported("its result has a letter that neither tensor has");
+  }
+  return letters;
+}
+
+// A tensor as [batch letters, the product of `rows`, the product of `columns`].
+absl::StatusOr<ValueView> MatrixView(const ValueView& view, const std::string& term, const std::string& batch,
+                                     const std::string& rows, const std::string& columns) {
+  const Extents shape = view.shape();
+  Extents order, to;
+  const auto take = [&](const std::string& letters, bool joined) {
+    int64_t product = 1;
+    for (char c : letters) {
+      const size_t dim = term.find(c);
+      order.push_back(static_cast<int64_t>(dim));
+      if (!joined) to.push_back(shape[dim]);
+      product = Times(product, shape[dim]);
+    }
+    if (joined) to.push_back(product);
+  };
+  take(batch, false);
+  take(rows, true);
+  take(columns, true);
+  return view.Permuted(order).Reshaped(to);
+}
+
+absl::Status Einsum(const OpNode& node, LayerBuilder& builder) {
+  const auto found = node.arguments.find("tensors");
+  if (found == node.arguments.end() || found->second.tensors.size() != 2) {
+    return Unsupported("it is not of two tensors");
+  }
+  const std::string &a = found->second.tensors[0], &b = found->second.tensors[1];
+  ADJOIN_RETURN_IF_ERROR(CheckTypes(node, builder, a, b));
+  ADJOIN_ASSIGN_OR_RETURN(Letters letters, LettersOf(node.Text("equation", "")));
+  if (!builder.IsLayer(a) || !builder.IsLayer(b)) {
+    return Unsupported("one of its tensors is a parameter or constant; right would be a torch.nn.Linear");
+  }
+  ADJOIN_ASSIGN_OR_RETURN(const ValueView of_a, builder.ViewOf(a));
+  ADJOIN_ASSIGN_OR_RETURN(const ValueView of_b, builder.ViewOf(b));
+  if (of_a.dims() != letters.a.size() || of_b.dims() != letters.b.size()) {
+    return Unsupported("its equation has not a letter for each dim");
+  }
+  const char sample = letters.a[of_a.BatchDim()];
+  if (letters.b[of_b.BatchDim()] != sample || letters.batch.find(sample) == std::string::npos || !of_a.BatchIsAlone() ||
+      !of_b.BatchIsAlone()) {
+    return Unsupported("its batch is not a dim of both tensors and of the result");
+  }
+  std::swap(letters.batch[0], letters.batch[letters.batch.find(sample)]);
+  ADJOIN_ASSIGN_OR_RETURN(ValueView rows, MatrixView(of_a, letters.a, letters.batch, letters.of_a, letters.summed));
+  ADJOIN_ASSIGN_OR_RETURN(ValueView columns, MatrixView(of_b, letters.b, letters.batch, letters.summed, letters.of_b));
+  Extents base = rows.shape(), whole(base.begin(), base.begin() + static_cast<ptrdiff_t>(letters.batch.size()));
+  base.back() = columns.shape().back();
+  for (char c : letters.of_a) whole.push_back(of_a.shape()[letters.a.find(c)]);
+  for (char c : letters.of_b) whole.push_back(of_b.shape()[letters.b.find(c)]);
+  ADJOIN_ASSIGN_OR_RETURN(const AlignedInputs aligned,
+                          builder.Align({std::pair(a, std::move(rows)), std::pair(b, std::move(columns))}));
+  Layer layer;
+  layer.mutable_matmul();
+  ADJOIN_ASSIGN_OR_RETURN(const std::string made, builder.Append(node, std::move(layer), aligned.sources));
+  ADJOIN_ASSIGN_OR_RETURN(const ValueView view, ValueView::Of(base).Reshaped(whole));
+  const std::string order = absl::StrCat(letters.batch, letters.of_a, letters.of_b);
+  Extents permutation;
+  for (char c : letters.result) permutation.push_back(static_cast<int64_t>(order.find(c)));
+  builder.SetResult(node, made, view.Permuted(permutation));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+const OpRules& ProductRules() {
+  static const auto* rules = new OpRules{
+      {"__matmul__", Matmul}, {"addmm", Addmm}, {"bmm", Matmul}, {"einsum", Einsum}, {"matmul", Matmul}, {"mm", Matmul},
+  };
+  return *rules;
+}
+
+}  // namespace adjoin
