@@ -7,7 +7,7 @@ import os
 import pathlib
 import re
 import secrets
-from typing import Any, Iterator, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy
 import torch
@@ -26,8 +26,9 @@ class Exported:
     sample: Optional[pathlib.Path]  # for `adjoin verify JOB --against SAMPLE`; None: without
 
 
-def export(model: nn.Module, example_input: Example, path: Union[str, "os.PathLike[str]"],
-           sample: bool = True) -> Exported:
+def export(model: nn.Module, example_input: Example, path: Union[str, "os.PathLike[str]"], sample: bool = True, *,
+           loss: Optional[Callable[..., torch.Tensor]] = None,
+           targets: Optional[Mapping[str, torch.Tensor]] = None) -> Exported:
     """Writes `path`, an archive of torch.export, and beside it PATH's stem + ".sample.npz".
 
     model: in `eval()`; where it runs, and its values, stay.
@@ -35,6 +36,9 @@ def export(model: nn.Module, example_input: Example, path: Union[str, "os.PathLi
     all other extents are those that the job trains with.
     sample: also writes the sample, `input.NAME` with the names of forward's arguments and `output`, or `output.0`,
     `output.1`, ... of several, as PyTorch computes them.
+    loss: called with what forward returns and the targets in their order, as loss(output, label). The sample then has
+    `loss`, and `grad.NAME` for each parameter that has a gradient, both in `eval()`; and the targets as `input.NAME`.
+    targets: by the names of the job's fields: {"label": torch.tensor([3, 5])}. Dim 0 is the batch.
 
     Files that are there are replaced. They appear when they are whole; where anything fails, the old ones stay.
     Raises RuntimeError where PyTorch is older than 2.4; ValueError for what cannot be exported, with what would be
@@ -43,9 +47,19 @@ def export(model: nn.Module, example_input: Example, path: Union[str, "os.PathLi
     check_release(str(torch.__version__))
     archive = pathlib.Path(path)
     example = check_model(model, example_input)
+    if loss is None and targets is not None:
+        raise ValueError("targets are given, and no loss; right would be loss=torch.nn.CrossEntropyLoss(), for instance")
+    if loss is not None and not sample:
+        raise ValueError("loss is given with sample=False; right would be a sample, which holds what it gives")
     outputs = check_batch(model, example)
+    check_repeats(model, example, outputs)
     program = _trace(model, example)
-    arrays = sample_file.sample_arrays(_argument_names(program, example), example, outputs) if sample else None
+    arrays = None
+    if sample:
+        names = _argument_names(program, example)
+        arrays = sample_file.sample_arrays(names, example, outputs)
+        if loss is not None:
+            arrays.update(sample_file.loss_arrays(model, example, loss, targets or {}, names))
     samples = archive.with_name(archive.stem + ".sample.npz") if sample else None
     if samples == archive:
         raise ValueError(f"{archive} is what the sample would be called; right would be a name such as model.pt2")
@@ -118,7 +132,18 @@ def check_batch(model: nn.Module, example: Tuple[torch.Tensor, ...]) -> List[tor
     return outputs
 
 
-def _close(a: torch.Tensor, b: torch.Tensor) -> bool:
+def check_repeats(model: nn.Module, example: Tuple[torch.Tensor, ...], outputs: Sequence[torch.Tensor]) -> None:
+    """Raises ValueError where the model does not compute the same of the same example again.
+
+    A job draws no numbers in evaluation but those of its own layers, and has no state but running statistics.
+    """
+    for i, (output, again) in enumerate(zip(outputs, sample_file.run(model, example))):
+        if again.shape != output.shape or not _close(again, output, 1e-3):
+            raise ValueError(f"output {i} changes from one call to the next; right would be a model that draws no "
+                             "random numbers in eval(), and keeps nothing from call to call")
+
+
+def _close(a: torch.Tensor, b: torch.Tensor, tolerance: float = 0.02) -> bool:
     if not a.is_floating_point():
         return True  # classes may change with the last bit
     a, b = a.double(), b.double()
@@ -127,7 +152,7 @@ def _close(a: torch.Tensor, b: torch.Tensor) -> bool:
         return True
     # Kernels differ between batches by rounding, far less than what another sample contributes.
     scale = b[finite].abs().max()
-    return bool((a - b)[finite].abs().max() <= 0.02 * scale)
+    return bool((a - b)[finite].abs().max() <= tolerance * scale)
 
 
 def _trace(model: nn.Module, example: Tuple[torch.Tensor, ...]) -> Any:

@@ -1,7 +1,7 @@
 """A sample: a batch of input, and what PyTorch computes of it, for `adjoin verify JOB --against SAMPLE.npz`."""
 from __future__ import annotations
 
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
 
 import numpy
 import torch
@@ -39,6 +39,41 @@ def sample_arrays(names: Sequence[str], example: Sequence[torch.Tensor],
     for i, tensor in enumerate(outputs):
         arrays["output" if len(outputs) == 1 else f"output.{i}"] = _array(f"output {i}", tensor)
     return arrays
+
+
+def loss_arrays(model: nn.Module, example: Sequence[torch.Tensor], loss: Callable[..., torch.Tensor],
+                targets: Mapping[str, torch.Tensor], names: Sequence[str]) -> Dict[str, numpy.ndarray]:
+    """Returns `loss`, `grad.NAME` for each parameter that has a gradient, and `input.NAME` for each target.
+
+    The model's mode and its own gradients stay as they are. Raises ValueError for a loss that is no number, targets
+    that are called like an argument of forward (`names`), and as sample_arrays.
+    """
+    arrays = {}
+    for name, target in targets.items():
+        if name in names:
+            raise ValueError(f"target {name} is called like an argument of forward; right would be another name")
+        if not isinstance(target, torch.Tensor) or target.dim() == 0 or target.shape[0] != example[0].shape[0]:
+            raise ValueError(f"target {name} is no tensor with the example's batch, {example[0].shape[0]}, as its dim 0")
+        arrays[f"input.{name}"] = _array(f"target {name}", target)
+    trained = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+    with torch.enable_grad():
+        result = model(*(tensor.clone() for tensor in example))
+        value = loss(result, *(target.clone() for target in targets.values()))
+        if not isinstance(value, torch.Tensor) or value.numel() != 1 or not value.is_floating_point():
+            raise ValueError(f"loss returns {_described(value)}; right would be one number, as of reduction='mean'")
+        if not value.requires_grad:
+            raise ValueError("loss does not depend on the model's parameters; right would be one of its outputs")
+        gradients = torch.autograd.grad(value, list(trained.values()), allow_unused=True)
+    arrays["loss"] = _array("the loss", value.detach().reshape(()))
+    for (name, _), gradient in zip(trained.items(), gradients):
+        if gradient is not None:
+            arrays[f"grad.{name}"] = _array(f"the gradient of {name}", gradient)
+    return arrays
+
+
+def _described(value: Any) -> str:
+    return f"a tensor {list(value.shape)} of {value.dtype}" if isinstance(value, torch.Tensor) else (
+        f"a {type(value).__name__}")
 
 
 def _array(what: str, tensor: torch.Tensor) -> numpy.ndarray:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Dict, List, NamedTuple, Set, Union
 
 import torch
@@ -11,6 +12,9 @@ from .safetensors_file import Entry, SafetensorsFile, shown
 
 MODEL_FILE = "model.safetensors"  # in a job's output folder
 _COUNTER = "num_batches_tracked"
+_STATISTICS = ("running_mean", "running_var")  # buffers that training changes
+# What `adjoin import` computed of no input, such as a mask, and keeps among a job's weights.
+_COMPUTED = re.compile(r"computed_constant_\d+(\.weight)?")
 _SHOWN = 8
 
 
@@ -27,9 +31,10 @@ def load(module: nn.Module, path: Union[str, "os.PathLike[str]"], strict: bool =
     path: a file as `adjoin export` writes it, or a job's output folder, of which `model.safetensors` is read. Values
     are converted to the module's types, floating point to floating point and whole numbers to whole numbers, and copied
     to its devices.
-    strict: every name of the module has to be in the file, and every name of the file in the module. Three differences
-    are none: of names that share one parameter, one suffices; a `num_batches_tracked` that the file lacks stays as it
-    is; it may be a scalar or have one element.
+    strict: every name of the module has to be in the file, and every name of the file in the module. Some differences
+    are none: of names that share one parameter, one suffices; a buffer that the file lacks stays as it is, but for
+    `running_mean` and `running_var`, which training changes; a `num_batches_tracked` may be a scalar or have one element;
+    a `computed_constant_N` of the file, which `adjoin import` made, is left out.
 
     The module is changed only where everything fits. Raises ValueError, with names, shapes and what would be right;
     OSError where the file cannot be read.
@@ -46,7 +51,7 @@ def load(module: nn.Module, path: Union[str, "os.PathLike[str]"], strict: bool =
                              "module.to_empty(device='cpu') before")
     with SafetensorsFile(path) as file:
         missing = _missing(own, set(file.entries))
-        unexpected = [name for name in file.entries if name not in own]
+        unexpected = [name for name in file.entries if name not in own and not _COMPUTED.fullmatch(name)]
         if strict and (missing or unexpected):
             raise ValueError(_name_error(path, own, missing, unexpected))
         known = [name for name in file.entries if name in own]
@@ -67,8 +72,10 @@ def _is_counter(name: str) -> bool:
 
 
 def _missing(own: Dict[str, torch.Tensor], there: Set[str]) -> List[str]:
+    """Returns what should be in the file. A job has no use for buffers but for statistics, and may not have them."""
     given = {id(value) for name, value in own.items() if name in there}
-    return [name for name, value in own.items() if id(value) not in given and not _is_counter(name)]
+    return [name for name, value in own.items() if id(value) not in given and
+            (isinstance(value, nn.Parameter) or name.rpartition(".")[2] in _STATISTICS)]
 
 
 def _difference(name: str, entry: Entry, value: torch.Tensor) -> str:

@@ -110,6 +110,55 @@ class CheckTest(unittest.TestCase):
         model_export.check_batch(Returns(lambda x: by_sample(x)[0]), (torch.randn(3, 6, 4),))
 
 
+    def test_a_model_that_draws_numbers_is_refused(self):
+        torch.manual_seed(7)
+        x = (torch.randn(2, 4),)
+
+        def refusal(function):
+            outputs = model_export.check_batch(Returns(function), x)
+            with self.assertRaisesRegex(ValueError, "output 0 changes from one call to the next; right would be"):
+                model_export.check_repeats(Returns(function), x, outputs)
+        refusal(lambda x: x + 0.01 * torch.randn_like(x))
+        state = torch.zeros(())
+        refusal(lambda x: x + state.add_(0.02))
+        model_export.check_repeats(Returns(torch.tanh), x, model_export.check_batch(Returns(torch.tanh), x))
+
+
+class LossTest(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(8)
+        self.model, self.x = Net().eval(), torch.randn(2, 1, 8, 8)
+
+    def test_loss_and_gradients_are_those_of_backward(self):
+        self.model.conv.requires_grad_(False)
+        label = torch.tensor([1, 0])
+        arrays = sample_file.loss_arrays(self.model, (self.x,), nn.CrossEntropyLoss(), {"label": label}, ["image"])
+        self.assertEqual({parameter.grad for parameter in self.model.parameters()}, {None})
+        self.assertFalse(any(module.training for module in self.model.modules()))
+        expected = nn.functional.cross_entropy(self.model(self.x), label)
+        expected.backward()
+        self.assertEqual(sorted(arrays), ["grad.fc.bias", "grad.fc.weight", "grad.norm.bias", "grad.norm.weight",
+                                          "input.label", "loss"])
+        self.assertEqual(arrays["loss"], expected.item())
+        self.assertEqual(arrays["input.label"].tolist(), [1, 0])
+        for name, parameter in self.model.named_parameters():
+            if parameter.requires_grad:
+                self.assertTrue(numpy.array_equal(arrays[f"grad.{name}"], parameter.grad.numpy()), name)
+
+    def test_losses_that_are_none_are_refused_by_name(self):
+        def refusal(loss, **targets):
+            with self.assertRaises(ValueError) as raised:
+                sample_file.loss_arrays(self.model, (self.x,), loss, targets, ["image"])
+            return str(raised.exception)
+        self.assertIn("loss returns a tensor [2, 2] of torch.float32", refusal(lambda y: y))
+        self.assertIn("loss returns a float", refusal(lambda y: y.sum().item()))
+        self.assertIn("does not depend on", refusal(lambda y: y.detach().sum()))
+        self.assertIn("target image is called like", refusal(lambda y, z: y.sum(), image=torch.zeros(2)))
+        self.assertIn("target label is no tensor with the example's batch, 2",
+                      refusal(lambda y, z: y.sum(), label=torch.zeros(3)))
+        self.assertIn("the loss has a NaN", refusal(lambda y: y.sum() * float("nan")))
+
+
 class SampleTest(unittest.TestCase):
     def test_a_sample_has_what_PyTorch_computes(self):
         torch.manual_seed(4)
@@ -167,6 +216,19 @@ class FilesTest(unittest.TestCase):
         with numpy.load(exported.sample) as arrays:
             self.assertTrue(numpy.array_equal(arrays["input.image"], self.x.numpy()))
             self.assertTrue(numpy.array_equal(arrays["output"], self.model(self.x).detach().numpy()))
+
+    def test_a_loss_is_in_the_sample_and_needs_one(self):
+        exported = adjoin.export(self.model, self.x, self.folder / "net.pt2", loss=lambda y, z: ((y - z) ** 2).mean(),
+                                 targets={"wanted": torch.zeros(2, 2)})
+        with numpy.load(exported.sample) as arrays:
+            self.assertEqual(arrays["loss"], (arrays["output"] ** 2).mean())
+            self.assertIn("grad.conv.weight", arrays)
+            self.assertEqual(arrays["input.wanted"].shape, (2, 2))
+        with self.assertRaisesRegex(ValueError, "targets are given, and no loss"):
+            adjoin.export(self.model, self.x, self.folder / "other.pt2", targets={})
+        with self.assertRaisesRegex(ValueError, "loss is given with sample=False"):
+            adjoin.export(self.model, self.x, self.folder / "other.pt2", sample=False, loss=torch.sum)
+        self.assertEqual(self.names(), ["net.pt2", "net.sample.npz"])
 
     def test_without_a_sample_there_is_one_file(self):
         exported = adjoin.export(self.model, (self.x,), str(self.folder / "net.pt2"), sample=False)

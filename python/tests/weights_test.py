@@ -139,6 +139,41 @@ class LoadTest(FileTest):
         adjoin.load(module, self.write(file_of(source)))
         self.assertEqual(module.norm.num_batches_tracked.item(), 9)
 
+    def test_buffers_that_the_file_lacks_stay_but_for_statistics(self):
+        class Masked(Net):
+            def __init__(self):
+                super().__init__()
+                self.register_buffer("index", torch.tensor([3, 1, 2]))
+                self.register_buffer("mask", torch.ones(2, 2).tril())
+        module, source = Masked(), Net().state_dict()
+        self.assertEqual(adjoin.load(module, self.write(file_of(source))), ([], []))
+        self.assertEqual(module.index.tolist(), [3, 1, 2])
+        self.assertTrue(torch.equal(module.mask, torch.ones(2, 2).tril()))
+        source["index"] = torch.tensor([0, 0, 7])
+        adjoin.load(module, self.write(file_of(source)))
+        self.assertEqual((module.index.tolist(), module.index.dtype), ([0, 0, 7], torch.int64))
+        for name in ("norm.running_mean", "norm.running_var"):
+            less = {key: value for key, value in source.items() if key != name}
+            with self.assertRaisesRegex(ValueError, f"the file lacks 1 of the module's 11: {name}"):
+                adjoin.load(module, self.write(file_of(less)))
+
+    def test_constants_that_the_import_computed_are_left_out(self):
+        module, source = Net(), Net().state_dict()
+        constants = {"computed_constant_0": torch.ones(2), "computed_constant_12.weight": torch.ones(3)}
+        self.assertEqual(adjoin.load(module, self.write(file_of({**source, **constants}))), ([], []))
+        for name in ("computed_constant_x", "a.computed_constant_0", "computed_constant_0.bias"):
+            with self.assertRaisesRegex(ValueError, f"the module lacks 1 of the file's: {name}"):
+                adjoin.load(module, self.write(file_of({**source, name: torch.ones(2)})))
+
+    def test_a_module_keeps_its_mode_and_which_parameters_are_trained(self):
+        module = Net()
+        module.conv.requires_grad_(False)
+        module.norm.eval()
+        adjoin.load(module, self.write(file_of(Net().state_dict())))
+        self.assertEqual([module.training, module.norm.training, module.fc.training], [True, False, True])
+        self.assertEqual([module.conv.weight.requires_grad, module.fc.weight.requires_grad], [False, True])
+        self.assertIsNone(module.fc.weight.grad_fn)
+
     def test_names_that_do_not_fit_are_told_and_nothing_is_changed(self):
         module = Net()
         before = {name: value.clone() for name, value in module.state_dict().items()}
