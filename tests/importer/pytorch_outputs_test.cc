@@ -2,6 +2,7 @@
 // wrote beside them. Likewise those of another folder, such as importer/testdata/published_models.py makes:
 //
 //   bazel test //tests/importer:pytorch_outputs_test --test_env=ADJOIN_ARCHIVES=FOLDER --test_output=all
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -9,7 +10,6 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
@@ -21,84 +21,39 @@
 #include "base/status_macros.h"
 #include "importer/archive/pt2_archive.h"
 #include "importer/import_model.h"
-#include "importer/job_text.h"
-#include "planner/spec/spec_parser.h"
 #include "proto/job.pb.h"
+#include "tests/importer/imported_job.h"
 #include "tests/predict/job_run.h"
 
 namespace adjoin {
 namespace {
 
-struct Case {
-  std::string archive;
-  std::string sample;     // the files of its input and output
-  std::string partition;  // of the input
-  double tolerance;       // relative to the largest output
-  int ranks = 2;          // of the partition
-  std::string folder = "importer/testdata";
-};
-
-const Case kCases[] = {
-    {"lenet.pt2", "lenet", "[1, 1, 2, 1]", 1e-4},
-    {"lenet.new.pt2", "lenet", "[2, 1, 1, 1]", 1e-4},
-    {"resnet.pt2", "resnet", "[1, 1, 1, 2]", 1e-10},
-    {"unet3d.pt2", "unet3d", "[1, 1, 2, 1, 1]", 1e-10},
-    {"unet3d.new.pt2", "unet3d", "[1, 1, 1, 2, 1]", 1e-10},
-    {"mixed.pt2", "mixed", "[1, 1, 2, 1]", 1e-10},
-    {"transformer.pt2", "transformer", "[1, 2]", 1e-10},
-    {"slices.pt2", "slices", "[1, 1, 2, 1]", 1e-10},
-    {"sequential.pt2", "sequential", "[1, 1, 2, 1]", 1e-10},
-    {"nnunet.pt2", "nnunet", "[1, 1, 1, 2, 2]", 1e-10, 4},
-    {"nnunet_resenc.pt2", "nnunet_resenc", "[1, 1, 2, 1, 2]", 1e-10, 4},
-    {"monai_unet.pt2", "monai_unet", "[1, 1, 2, 2, 1]", 1e-10, 4},
-    {"dynunet.pt2", "dynunet", "[1, 1, 2, 1, 2]", 1e-10, 4},
-    {"segresnet.pt2", "segresnet", "[2, 1, 1, 1, 2]", 1e-10, 4},
-};
-
-// The imported job, which reads the sample's input from a file.
-absl::StatusOr<JobSpec> JobOf(const Case& test, int ranks, const JobFolder& folder) {
-  ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<Pt2Archive> archive,
-                          Pt2Archive::Open(absl::StrCat(test.folder, "/", test.archive)));
-  ADJOIN_ASSIGN_OR_RETURN(const ImportedModel model, ImportModel(*archive, {}));
-  ADJOIN_RETURN_IF_ERROR(WriteWeights(*archive, model, folder.Path("data/w.safetensors")));
-  ADJOIN_ASSIGN_OR_RETURN(const std::string text,
-                          JobText(model, {.name = "job", .weights = "w.safetensors", .archive = test.archive}));
-  ADJOIN_ASSIGN_OR_RETURN(const ParsedSpec parsed, ParseSpec(text, "job"));
-  JobSpec job = parsed.spec;
-  job.mutable_dataset(0)->mutable_field(0)->mutable_npy()->add_path("input.npy");
-  if (ranks == 1) return job;
-  job.set_ranks(static_cast<uint32_t>(ranks));
-  google::protobuf::TextFormat::ParseFromString(absl::StrCat("name: \"cut\" partition: ", test.partition),
-                                                job.add_layout());
-  for (Layer& layer : *job.mutable_layer()) {
-    const bool reads_field =
-        layer.input_size() == 0 ? &layer == &job.layer(0) : layer.input(0) == model.inputs[0].field;
-    if (reads_field && layer.input_size() <= 1) layer.add_x("cut");
-  }
-  return job;
-}
-
 // The largest difference from PyTorch's output, relative to its largest element.
-absl::StatusOr<double> DifferenceOf(const Case& test, int ranks, const JobFolder& folder) {
-  for (const char* which : {"input", "output"}) {
-    std::filesystem::copy_file(absl::StrCat(test.folder, "/", test.sample, ".", which, ".npy"),
-                               folder.Path(absl::StrCat("data/", which, ".npy")));
-  }
-  ADJOIN_ASSIGN_OR_RETURN(const JobSpec job, JobOf(test, ranks, folder));
-  ADJOIN_ASSIGN_OR_RETURN(const at::Tensor expected, folder.ReadArray("data/output.npy"));
+absl::StatusOr<double> DifferenceOf(const ArchiveCase& test, int ranks, const JobFolder& folder) {
+  ADJOIN_RETURN_IF_ERROR(CopyArrays(test, folder));
+  ADJOIN_ASSIGN_OR_RETURN(const JobSpec job, ImportedJob(test, ranks, folder));
   std::string text;
   google::protobuf::TextFormat::PrintToString(job, &text);
-  ADJOIN_RETURN_IF_ERROR(RunJob(text, {{"data", expected.size(0)}}, folder).status());
-  ADJOIN_ASSIGN_OR_RETURN(const at::Tensor computed,
-                          folder.ReadArray(absl::StrCat("output/job/", job.predict().input(0), ".npy")));
-  if (computed.sizes() != expected.sizes()) return absl::InvalidArgumentError("the output has another shape");
-  return (computed - expected).abs().max().item<double>() / expected.abs().max().item<double>();
+  ADJOIN_ASSIGN_OR_RETURN(const at::Tensor first, folder.ReadArray("data/output0.npy"));
+  ADJOIN_RETURN_IF_ERROR(RunJob(text, {{"data", first.size(0)}}, folder).status());
+  if (test.Arrays("output").size() != static_cast<size_t>(job.predict().input_size())) {
+    return absl::InvalidArgumentError("it has another number of outputs");
+  }
+  double largest = 0;
+  for (int i = 0; i < job.predict().input_size(); ++i) {
+    ADJOIN_ASSIGN_OR_RETURN(const at::Tensor expected, folder.ReadArray(absl::StrCat("data/output", i, ".npy")));
+    ADJOIN_ASSIGN_OR_RETURN(const at::Tensor computed,
+                            folder.ReadArray(absl::StrCat("output/job/", job.predict().input(i), ".npy")));
+    if (computed.sizes() != expected.sizes()) return absl::InvalidArgumentError("an output has another shape");
+    largest = std::max(largest, (computed - expected).abs().max().item<double>() / expected.abs().max().item<double>());
+  }
+  return largest;
 }
 
 class PytorchOutputsTest : public testing::TestWithParam<int> {};
 
 TEST_P(PytorchOutputsTest, AreComputedByTheImportedJob) {
-  const Case& test = kCases[GetParam()];
+  const ArchiveCase& test = ArchiveCases()[GetParam()];
   for (int ranks : {1, test.ranks}) {
     const JobFolder folder(absl::StrCat(test.archive, ranks));
     const absl::StatusOr<double> difference = DifferenceOf(test, ranks, folder);
@@ -107,7 +62,7 @@ TEST_P(PytorchOutputsTest, AreComputedByTheImportedJob) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Archives, PytorchOutputsTest, testing::Range(0, static_cast<int>(std::size(kCases))));
+INSTANTIATE_TEST_SUITE_P(Archives, PytorchOutputsTest, testing::Range(0, static_cast<int>(ArchiveCases().size())));
 
 // Cuts of an input [2, channels, rows, columns] or [2, channels, slices, rows, columns] over four ranks.
 const std::map<size_t, const char*> kFour = {{4, "[1, 1, 2, 2]"}, {5, "[1, 1, 1, 2, 2]"}};
@@ -133,7 +88,7 @@ TEST(ArchivesOfAFolderTest, AreComputedByTheImportedJob) {
     const auto cut = kFour.find(model->inputs[0].shape.size());
     for (int ranks : {1, 4}) {
       if (ranks == 4 && cut == kFour.end()) continue;
-      const Case test{name + ".pt2", name, ranks == 1 ? "" : cut->second, 1e-10, ranks, path};
+      const ArchiveCase test{name + ".pt2", name, ranks == 1 ? "" : cut->second, 1e-10, ranks, path};
       const JobFolder folder(absl::StrCat(name, ranks));
       const absl::StatusOr<double> difference = DifferenceOf(test, ranks, folder);
       ASSERT_TRUE(difference.ok()) << name << ": " << difference.status();

@@ -1,0 +1,125 @@
+#include "tests/importer/imported_job.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <utility>
+
+#include <google/protobuf/text_format.h>
+
+#include <ATen/TensorOperators.h>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "importer/archive/pt2_archive.h"
+#include "importer/import_model.h"
+#include "importer/job_text.h"
+#include "planner/spec/spec_parser.h"
+
+namespace adjoin {
+
+std::vector<std::string> ArchiveCase::Arrays(const std::string& kind) const {
+  const std::string begin = absl::StrCat(folder, "/", sample, ".", kind, ".");
+  if (std::filesystem::exists(begin + "npy")) return {begin + "npy"};
+  std::vector<std::string> paths;
+  while (std::filesystem::exists(absl::StrCat(begin, paths.size(), ".npy"))) {
+    paths.push_back(absl::StrCat(begin, paths.size(), ".npy"));
+  }
+  return paths;
+}
+
+const std::vector<ArchiveCase>& ArchiveCases() {
+  static const auto* cases = new std::vector<ArchiveCase>{
+      {"lenet.pt2", "lenet", "[1, 1, 2, 1]", 1e-4},
+      {"lenet.new.pt2", "lenet", "[2, 1, 1, 1]", 1e-4},
+      {"resnet.pt2", "resnet", "[1, 1, 1, 2]", 1e-10},
+      {"unet3d.pt2", "unet3d", "[1, 1, 2, 1, 1]", 1e-10},
+      {"unet3d.new.pt2", "unet3d", "[1, 1, 1, 2, 1]", 1e-10},
+      {"mixed.pt2", "mixed", "[1, 1, 2, 1]", 1e-10},
+      {"transformer.pt2", "transformer", "[1, 2]", 1e-10},
+      {"slices.pt2", "slices", "[1, 1, 2, 1]", 1e-10},
+      {"sequential.pt2", "sequential", "[1, 1, 2, 1]", 1e-10},
+      {"nnunet.pt2", "nnunet", "[1, 1, 1, 2, 2]", 1e-10, 4},
+      {"nnunet_resenc.pt2", "nnunet_resenc", "[1, 1, 2, 1, 2]", 1e-10, 4},
+      {"monai_unet.pt2", "monai_unet", "[1, 1, 2, 2, 1]", 1e-10, 4},
+      {"dynunet.pt2", "dynunet", "[1, 1, 2, 1, 2]", 1e-10, 4},
+      {"segresnet.pt2", "segresnet", "[2, 1, 1, 1, 2]", 1e-10, 4},
+  };
+  return *cases;
+}
+
+absl::Status CopyArrays(const ArchiveCase& test, const JobFolder& folder) {
+  for (const char* kind : {"input", "output"}) {
+    const std::vector<std::string> paths = test.Arrays(kind);
+    if (paths.empty()) return absl::NotFoundError(absl::StrCat(test.folder, " has no ", kind, " of ", test.sample));
+    for (size_t i = 0; i < paths.size(); ++i) {
+      std::filesystem::copy_file(paths[i], folder.Path(absl::StrCat("data/", kind, i, ".npy")),
+                                 std::filesystem::copy_options::overwrite_existing);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<JobSpec> ImportedJob(const ArchiveCase& test, int ranks, const JobFolder& folder) {
+  ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<Pt2Archive> archive,
+                          Pt2Archive::Open(absl::StrCat(test.folder, "/", test.archive)));
+  ADJOIN_ASSIGN_OR_RETURN(const ImportedModel model, ImportModel(*archive, {}));
+  ADJOIN_RETURN_IF_ERROR(WriteWeights(*archive, model, folder.Path("data/w.safetensors")));
+  ADJOIN_ASSIGN_OR_RETURN(const std::string text,
+                          JobText(model, {.name = "job", .weights = "w.safetensors", .archive = test.archive}));
+  ADJOIN_ASSIGN_OR_RETURN(const ParsedSpec parsed, ParseSpec(text, "job"));
+  JobSpec job = parsed.spec;
+  for (int i = 0; i < job.dataset(0).field_size(); ++i) {
+    job.mutable_dataset(0)->mutable_field(i)->mutable_npy()->add_path(absl::StrCat("input", i, ".npy"));
+  }
+  if (ranks == 1) return job;
+  job.set_ranks(static_cast<uint32_t>(ranks));
+  google::protobuf::TextFormat::ParseFromString(absl::StrCat("name: \"cut\" partition: ", test.partition),
+                                                job.add_layout());
+  for (Layer& layer : *job.mutable_layer()) {
+    const bool reads_field =
+        layer.input_size() == 0
+            ? &layer == &job.layer(0)
+            : std::any_of(model.inputs.begin(), model.inputs.end(),
+                          [&](const ImportedInput& input) { return input.field == layer.input(0); });
+    if (reads_field && layer.input_size() <= 1) layer.add_x("cut");
+  }
+  return job;
+}
+
+absl::StatusOr<JobSpec> TrainingJob(const ArchiveCase& test, int ranks, const JobFolder& folder) {
+  ADJOIN_ASSIGN_OR_RETURN(JobSpec job, ImportedJob(test, ranks, folder));
+  job.set_kind(TRAIN);
+  job.mutable_precision()->set_compute("float64");
+  int64_t batch = 0;
+  for (int i = 0; i < job.predict().input_size(); ++i) {
+    ADJOIN_ASSIGN_OR_RETURN(const at::Tensor output, folder.ReadArray(absl::StrCat("data/output", i, ".npy")));
+    batch = output.size(0);
+    const std::string target = absl::StrCat("target", i);
+    folder.WriteArray(absl::StrCat("data/", target, ".npy"), output.flip({0}));
+    Field* field = job.mutable_dataset(0)->add_field();
+    field->set_name(target);
+    field->mutable_npy()->add_path(target + ".npy");
+    for (int64_t d = 1; d < output.dim(); ++d) field->add_shape(output.size(d));
+    Loss* loss = job.add_loss();
+    loss->set_kind("mse");
+    loss->set_input(job.predict().input(i));
+    loss->set_target(target);
+  }
+  job.clear_predict();
+  for (Layer& layer : *job.mutable_layer()) {
+    if (layer.has_dropout()) layer.mutable_dropout()->set_p(0);
+    if (layer.has_attention()) layer.mutable_attention()->clear_dropout();
+  }
+  Train* train = job.mutable_train();
+  train->set_dataset("data");
+  train->set_batch(static_cast<uint32_t>(batch));
+  train->set_steps(4);
+  train->set_validate_on("data");
+  train->set_validate_every(4);
+  train->mutable_optimizer()->mutable_sgd()->set_lr(0.05);
+  train->mutable_optimizer()->mutable_sgd()->set_momentum(0.9);
+  return job;
+}
+
+}  // namespace adjoin
