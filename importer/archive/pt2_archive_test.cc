@@ -11,60 +11,22 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <zlib.h>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "base/testing/test_seed.h"
+#include "importer/archive/testing/zip_bytes.h"
 
 namespace adjoin {
 namespace {
 
 using testing::HasSubstr;
 
-using Entries = std::vector<std::pair<std::string, std::string>>;
+using Entries = ZipEntries;
 
 template <typename T>
 void Put(T number, std::string& out) {
   out.append(reinterpret_cast<const char*>(&number), sizeof(number));
-}
-
-// A zip archive of stored entries. `method` and `claimed` bytes are what the directory says of the first one.
-std::string Zip(const Entries& entries, uint16_t method = 0, int64_t claimed = -1) {
-  std::string file, directory;
-  for (const auto& [name, content] : entries) {
-    const uint32_t begin = static_cast<uint32_t>(file.size()), bytes = static_cast<uint32_t>(content.size());
-    const uint32_t crc = static_cast<uint32_t>(
-        crc32(0, reinterpret_cast<const Bytef*>(content.data()), static_cast<uInt>(content.size())));
-    const bool first = directory.empty();
-    Put<uint32_t>(0x04034b50, file);
-    file.append(14, '\0');
-    Put<uint32_t>(bytes, file);
-    Put<uint32_t>(bytes, file);
-    Put<uint16_t>(static_cast<uint16_t>(name.size()), file);
-    Put<uint16_t>(0, file);
-    file += name + content;
-    Put<uint32_t>(0x02014b50, directory);
-    directory.append(6, '\0');
-    Put<uint16_t>(first ? method : 0, directory);
-    directory.append(4, '\0');
-    Put<uint32_t>(crc, directory);
-    for (int i = 0; i < 2; ++i)
-      Put<uint32_t>(first && claimed >= 0 ? static_cast<uint32_t>(claimed) : bytes, directory);
-    Put<uint16_t>(static_cast<uint16_t>(name.size()), directory);
-    directory.append(12, '\0');
-    Put<uint32_t>(begin, directory);
-    directory += name;
-  }
-  const uint32_t begin = static_cast<uint32_t>(file.size());
-  file += directory;
-  Put<uint32_t>(0x06054b50, file);
-  file.append(6, '\0');
-  Put<uint16_t>(static_cast<uint16_t>(entries.size()), file);
-  Put<uint32_t>(static_cast<uint32_t>(directory.size()), file);
-  Put<uint32_t>(begin, file);
-  Put<uint16_t>(0, file);
-  return file;
 }
 
 std::string Fixture(const std::string& name) {
@@ -101,7 +63,7 @@ std::string Changed(const std::string& from, const std::string& to) {
 }
 
 TEST(Pt2ArchiveTest, OpensWhatIsWhole) {
-  const auto archive = OpenBytes(Zip(NewForm(kIndex)));
+  const auto archive = OpenBytes(ZipBytes(NewForm(kIndex)));
   ASSERT_TRUE(archive.ok()) << archive.status();
   EXPECT_THAT((*archive)->Find("w")->shape, testing::ElementsAre(2, 3));
 }
@@ -111,7 +73,7 @@ TEST(Pt2ArchiveTest, ReadsElementsInRowMajorOrder) {
   std::string cells;
   for (float value : {0.f, 1.f, 2.f, 3.f, 4.f, 5.f}) Put(value, cells);
   entries.back().second = cells;
-  const auto archive = OpenBytes(Zip(entries));
+  const auto archive = OpenBytes(ZipBytes(entries));
   ASSERT_TRUE(archive.ok()) << archive.status();
   std::vector<float> read;
   const auto take = [&](const char* data, int64_t bytes) {
@@ -127,7 +89,7 @@ TEST(Pt2ArchiveTest, ReadsElementsInRowMajorOrder) {
 }
 
 TEST(Pt2ArchiveTest, RefusesWeightsThatLieAboutTheirSize) {
-  EXPECT_THAT(ErrorOf(Zip(NewForm(kIndex, 23))), HasSubstr("tensor w claims elements outside of its 23 bytes"));
+  EXPECT_THAT(ErrorOf(ZipBytes(NewForm(kIndex, 23))), HasSubstr("tensor w claims elements outside of its 23 bytes"));
   for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{
            {R"({"as_int": 2})", R"({"as_int": 9223372036854775807})"},
            {R"({"as_int": 2})", R"({"as_int": -2})"},
@@ -135,36 +97,38 @@ TEST(Pt2ArchiveTest, RefusesWeightsThatLieAboutTheirSize) {
            {R"("strides": [{"as_int": 3})", R"("strides": [{"as_int": -3})"},
            {R"("storage_offset": {"as_int": 0})", R"("storage_offset": {"as_int": 1})"},
            {R"("storage_offset": {"as_int": 0})", R"("storage_offset": {"as_int": -1})"}}) {
-    EXPECT_THAT(ErrorOf(Zip(NewForm(Changed(from, to)))), HasSubstr("tensor w claims elements outside of its 24 bytes"))
+    EXPECT_THAT(ErrorOf(ZipBytes(NewForm(Changed(from, to)))),
+                HasSubstr("tensor w claims elements outside of its 24 bytes"))
         << to;
   }
   // A stride of 0 repeats elements without end.
-  EXPECT_THAT(
-      ErrorOf(Zip(NewForm(absl::StrReplaceAll(Changed(R"({"as_int": 2})", R"({"as_int": 1000000})"),
+  EXPECT_THAT(ErrorOf(ZipBytes(
+                  NewForm(absl::StrReplaceAll(Changed(R"({"as_int": 2})", R"({"as_int": 1000000})"),
                                               {{R"("strides": [{"as_int": 3})", R"("strides": [{"as_int": 0})"}})))),
-      HasSubstr("claims elements outside"));
-  EXPECT_THAT(ErrorOf(Zip(NewForm(Changed(R"({"as_int": 2})", R"({"as_int": 18446744073709551615})")))),
+              HasSubstr("claims elements outside"));
+  EXPECT_THAT(ErrorOf(ZipBytes(NewForm(Changed(R"({"as_int": 2})", R"({"as_int": 18446744073709551615})")))),
               HasSubstr("w has no sizes and strides of whole numbers"));
-  EXPECT_THAT(ErrorOf(Zip(NewForm(Changed("weight_0", "weight_1")))), HasSubstr("entry weight_1 is missing"));
-  EXPECT_THAT(ErrorOf(Zip(NewForm(Changed("\"use_pickle\": false", "\"use_pickle\": true")))), HasSubstr("is pickled"));
+  EXPECT_THAT(ErrorOf(ZipBytes(NewForm(Changed("weight_0", "weight_1")))), HasSubstr("entry weight_1 is missing"));
+  EXPECT_THAT(ErrorOf(ZipBytes(NewForm(Changed("\"use_pickle\": false", "\"use_pickle\": true")))),
+              HasSubstr("is pickled"));
 }
 
 TEST(Pt2ArchiveTest, RefusesZipsThatLie) {
   EXPECT_THAT(ErrorOf(""), HasSubstr("not a zip archive, or cut off"));
-  EXPECT_THAT(ErrorOf(Zip(NewForm(kIndex), /*method=*/8)), HasSubstr("m/archive_format is compressed"));
-  EXPECT_THAT(ErrorOf(Zip(NewForm(kIndex), 0, /*claimed=*/1 << 30)), HasSubstr("claims 1073741824 bytes"));
-  EXPECT_THAT(ErrorOf(Zip(NewForm(kIndex), 0, /*claimed=*/100)), HasSubstr("overlaps another entry"));
+  EXPECT_THAT(ErrorOf(ZipBytes(NewForm(kIndex), /*method=*/8)), HasSubstr("m/archive_format is compressed"));
+  EXPECT_THAT(ErrorOf(ZipBytes(NewForm(kIndex), 0, /*claimed=*/1 << 30)), HasSubstr("claims 1073741824 bytes"));
+  EXPECT_THAT(ErrorOf(ZipBytes(NewForm(kIndex), 0, /*claimed=*/100)), HasSubstr("overlaps another entry"));
   Entries twice = NewForm(kIndex);
   twice.push_back(twice[0]);
-  EXPECT_THAT(ErrorOf(Zip(twice)), HasSubstr("is there twice"));
-  std::string damaged = Zip(NewForm(kIndex));
+  EXPECT_THAT(ErrorOf(ZipBytes(twice)), HasSubstr("is there twice"));
+  std::string damaged = ZipBytes(NewForm(kIndex));
   damaged[damaged.find("\"config\"") + 2] = 'k';
   EXPECT_THAT(ErrorOf(damaged), HasSubstr("wrong checksum"));
 }
 
 TEST(Pt2ArchiveTest, RefusesWeightsOfAWrongChecksum) {
   const auto no_error = [](const char*, int64_t) { return absl::OkStatus(); };
-  std::string damaged = Zip(NewForm(kIndex));
+  std::string damaged = ZipBytes(NewForm(kIndex));
   const size_t at = damaged.find(std::string(24, '\1'));
   damaged[at + 20] = '\2';
   const auto archive = OpenBytes(damaged);
@@ -185,26 +149,26 @@ TEST(Pt2ArchiveTest, RefusesWeightsOfAWrongChecksum) {
 TEST(Pt2ArchiveTest, RefusesDeepJson) {
   Entries entries = NewForm(kIndex);
   entries[2].second = R"({"a": )" + std::string(1000000, '[') + std::string(1000000, ']') + "}";
-  EXPECT_THAT(ErrorOf(Zip(entries)), HasSubstr("m/models/model.json is nested more than 64 deep"));
+  EXPECT_THAT(ErrorOf(ZipBytes(entries)), HasSubstr("m/models/model.json is nested more than 64 deep"));
   entries[2].second = R"({"text": ")" + std::string(1000, '[') + R"(\"[", "b": []})";
-  EXPECT_TRUE(OpenBytes(Zip(entries)).ok());
+  EXPECT_TRUE(OpenBytes(ZipBytes(entries)).ok());
 }
 
 TEST(Pt2ArchiveTest, ReadsNumbersThatJsonHasNoWordFor) {
   Entries entries = NewForm(kIndex);
   entries[2].second = R"({"a": [-Infinity,Infinity, NaN, -1.5], "text": "is NaN \"-Infinity\\"})";
-  const auto archive = OpenBytes(Zip(entries));
+  const auto archive = OpenBytes(ZipBytes(entries));
   ASSERT_TRUE(archive.ok()) << archive.status();
   EXPECT_EQ((*archive)->program().dump(), R"({"a":["-Infinity","Infinity","NaN",-1.5],"text":"is NaN \"-Infinity\\"})");
   for (const char* bad : {R"({"a": Infinite})", R"({"a": --Infinity})", R"({"a": NaNaN})", R"({NaN)", R"({"a": "\)"}) {
     entries[2].second = bad;
-    EXPECT_THAT(ErrorOf(Zip(entries)), HasSubstr("is not a JSON object")) << bad;
+    EXPECT_THAT(ErrorOf(ZipBytes(entries)), HasSubstr("is not a JSON object")) << bad;
   }
 }
 
 TEST(Pt2ArchiveTest, TellsOtherFilesApart) {
-  EXPECT_THAT(ErrorOf(Zip({{"model/data.pkl", "x"}})), HasSubstr("a file of torch.save or torch.jit.save"));
-  EXPECT_THAT(ErrorOf(Zip({{"readme", "x"}})), HasSubstr("not an archive of torch.export.save"));
+  EXPECT_THAT(ErrorOf(ZipBytes({{"model/data.pkl", "x"}})), HasSubstr("a file of torch.save or torch.jit.save"));
+  EXPECT_THAT(ErrorOf(ZipBytes({{"readme", "x"}})), HasSubstr("not an archive of torch.export.save"));
 }
 
 TEST(Pt2ArchiveTest, EveryCutOfAFileIsAnError) {
