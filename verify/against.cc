@@ -27,6 +27,7 @@
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/shape_text.h"
 #include "primitives/torch_dtype.h"
+#include "verify/against_loss.h"
 #include "verify/partitioned_run.h"
 #include "verify/recut.h"
 #include "verify/sample_file.h"
@@ -155,7 +156,8 @@ class Sample {
   Sample(std::string file, SampleByName arrays) : file_(std::move(file)), arrays_(std::move(arrays)) {}
 
   // Finds the fields and outputs of `program`.
-  absl::Status Match(const JobSpec& job, const ProgramPlan& program, std::optional<double> tolerance) {
+  absl::Status Match(const JobSpec& job, const ProgramPlan& program, const LossSample& loss,
+                     std::optional<double> tolerance) {
     std::set<std::string> known;
     const Dataset& dataset = TrainedData(job);
     for (const ValuePlan& value : program.value()) {
@@ -186,9 +188,12 @@ class Sample {
     }
     for (const auto& entry : arrays_) {
       if (known.count(entry.first) > 0) continue;
-      return BadArray(
-          file_, entry.first,
-          absl::StrCat("is not known for this job; known are: ", PrintableList({known.begin(), known.end()})));
+      known.insert(loss.known().begin(), loss.known().end());
+      const bool of_loss = entry.first == "loss" || entry.first.rfind("grad.", 0) == 0;
+      return BadArray(file_, entry.first,
+                      absl::StrCat(of_loss && loss.known().empty() ? "is compared only of a job with a loss"
+                                                                   : "is not known for this job",
+                                   "; known are: ", PrintableList({known.begin(), known.end()})));
     }
     if (!outputs_.empty()) return absl::OkStatus();
     return absl::InvalidArgumentError(
@@ -336,7 +341,7 @@ bool AgainstRanks::deviates() const {
   });
 }
 
-bool AgainstResult::deviates() const { return AnyDeviates(serial) || AnyDeviates(runs); }
+bool AgainstResult::deviates() const { return AnyDeviates(serial) || AnyDeviates(loss) || AnyDeviates(runs); }
 
 absl::StatusOr<AgainstResult> VerifyAgainst(const ParsedSpec& parsed, const AgainstOptions& options) {
   const JobSpec& spec = parsed.spec;
@@ -373,8 +378,10 @@ absl::StatusOr<AgainstResult> VerifyAgainst(const ParsedSpec& parsed, const Agai
   // On one rank, whatever the batch: shapes and names are those on any.
   ADJOIN_ASSIGN_OR_RETURN(const Plan plan, Planner::Build(Recut(job, 1), {}, rules));
   ADJOIN_ASSIGN_OR_RETURN(const ProgramPlan* program, ProgramOf(plan));
+  LossSample loss(options.sample, spec, written);
+  loss.Take(by_name);
   Sample sample(options.sample, std::move(by_name));
-  ADJOIN_RETURN_IF_ERROR(sample.Match(job, *program, tolerance));
+  ADJOIN_RETURN_IF_ERROR(sample.Match(job, *program, loss, tolerance));
   ADJOIN_ASSIGN_OR_RETURN(const NamedTensors weights, ReadWeights(result.weights, spec, plan));
 
   SerialModelOptions model_options;
@@ -386,6 +393,9 @@ absl::StatusOr<AgainstResult> VerifyAgainst(const ParsedSpec& parsed, const Agai
   ADJOIN_ASSIGN_OR_RETURN(const auto model, SerialModel::Create(job, model_options));
   ADJOIN_ASSIGN_OR_RETURN(const NamedTensors serial, model->Evaluate(sample.fields(), weights));
   ADJOIN_ASSIGN_OR_RETURN(result.serial, CompareSerial(plan, serial, sample));
+  if (loss.given()) {
+    ADJOIN_ASSIGN_OR_RETURN(result.loss, loss.Compare(job, weights, sample.fields(), model_options, tolerance));
+  }
   for (const uint32_t ranks : numbers) {
     AgainstRanks run;
     run.ranks = ranks;

@@ -9,7 +9,7 @@
 //   return result.deviates() ? 1 : 0;
 //
 // The sample's arrays: `input.<field>`, `output` or `output.<i>` (of predict.input, or of the losses' inputs, from 0),
-// `output.<layer>`. Dim 0 is the batch. One call at a time.
+// `output.<layer>`; `loss` and `grad.<parameter>`. Dim 0 is the batch. One call at a time.
 #ifndef ADJOIN_VERIFY_AGAINST_H_
 #define ADJOIN_VERIFY_AGAINST_H_
 
@@ -58,6 +58,8 @@ struct AgainstResult {
   int64_t batch = 0;
   std::vector<std::string> warnings;
   std::vector<SampleDifference> serial;  // in the order of the network
+  // The serial model's loss, and gradients in the order of the backward pass; `layer` is the parameter.
+  std::vector<SampleDifference> loss;
   std::vector<AgainstRanks> runs;
   bool deviates() const;
 };

@@ -48,6 +48,38 @@ std::string SerialFinding(const std::vector<SampleDifference>& sample) {
   return absl::StrCat(text, ". To narrow it down, store the outputs of layers before it, too, as output.<layer>\n");
 }
 
+// One line for the loss and one for all gradients, and the first of them that deviates.
+std::string LossLines(const std::vector<SampleDifference>& loss) {
+  std::string text;
+  const SampleDifference* largest = nullptr;
+  int64_t gradients = 0;
+  for (const SampleDifference& one : loss) {
+    if (one.layer.empty()) {
+      absl::StrAppend(&text, "  against PyTorch: loss: ", NumberText(one.difference.relative),
+                      one.deviates() ? " !" : "", "\n");
+      continue;
+    }
+    ++gradients;
+    if (largest == nullptr || !(one.difference.relative <= largest->difference.relative)) largest = &one;
+  }
+  if (largest != nullptr) {
+    absl::StrAppend(&text, "  against PyTorch: ", gradients, gradients == 1 ? " gradient" : " gradients",
+                    ", the largest difference is ", NumberText(largest->difference.relative), " of ", largest->layer,
+                    largest->deviates() ? " !" : "", "\n");
+  }
+  const auto first = std::find_if(loss.begin(), loss.end(), [](const auto& one) { return one.deviates(); });
+  if (first == loss.end()) return text;
+  if (first->layer.empty()) {
+    return absl::StrCat(
+        text, "  DEVIATES: the loss",
+        absl::StrFormat(" is %.10g instead of %.10g", first->difference.found, first->difference.expected),
+        ": where the outputs are right, kind, weight or targets are not those of the sample\n");
+  }
+  return absl::StrCat(
+      text, "  DEVIATES: the gradient of ", first->layer,
+      " is the first in the backward pass that deviates, in the serial model itself:", Where(first->difference), "\n");
+}
+
 std::string RunText(const AgainstRanks& run) {
   std::string text =
       absl::StrCat(run.ranks, run.ranks == 1 ? " rank" : " ranks", run.recut ? ", layouts re-cut" : "", "\n");
@@ -77,7 +109,8 @@ std::string AgainstText(const AgainstResult& result) {
       "of the sample's outputs from PyTorch, relative to the output's largest element. ! marks what is above the "
       "tolerance.\n");
   for (const std::string& warning : result.warnings) absl::StrAppend(&text, "warning: ", warning, "\n");
-  absl::StrAppend(&text, "\nthe serial model\n", SampleLines(result.serial), SerialFinding(result.serial));
+  absl::StrAppend(&text, "\nthe serial model\n", SampleLines(result.serial), SerialFinding(result.serial),
+                  LossLines(result.loss));
   for (const AgainstRanks& run : result.runs) absl::StrAppend(&text, "\n", RunText(run));
   return text;
 }

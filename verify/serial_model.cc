@@ -209,6 +209,44 @@ absl::StatusOr<NamedTensors> SerialModel::Evaluate(const NamedTensors& fields, c
   return live_;
 }
 
+absl::StatusOr<SerialStep> SerialModel::EvaluateLoss(const NamedTensors& fields, const NamedTensors& parameters,
+                                                     const std::set<std::string>& trained) {
+  SerialStep step;
+  step.fields = fields;
+  std::string running;
+  try {
+    torch::AutoGradMode with_grad(true);
+    live_.clear();
+    for (const auto& [name, tensor] : parameters) {
+      const bool has_gradient = trained.count(name) > 0;
+      parameters_.Add(name, tensor.detach().clone().set_requires_grad(has_gradient), has_gradient);
+    }
+    Tape tape;
+    for (int i = 0; i < spec_.layer_size(); ++i) {
+      running = absl::StrCat("layer \"", spec_.layer(i).name(), "\"");
+      RunLayer(i, step, tape);
+    }
+    running = "the loss";
+    const torch::Tensor loss = AddLosses(step);
+    step.loss = loss.item<double>();
+    if (!std::isfinite(step.loss)) {
+      return absl::OutOfRangeError(
+          absl::StrCat("the serial model's loss is ", step.loss, ", and nothing can be compared with that"));
+    }
+    running = "the backward pass";
+    tape.Backward(loss);
+    for (const SerialParameters::Entry& entry : parameters_.entries()) {
+      if (!entry.trained) continue;
+      step.parameter_grads[entry.name] =
+          entry.tensor.grad().defined() ? entry.tensor.grad().clone() : torch::zeros_like(entry.tensor);
+    }
+  } catch (...) {
+    const absl::Status status = StatusFromCurrentException();
+    return absl::Status(status.code(), absl::StrCat("the serial model, ", running, ": ", status.message()));
+  }
+  return step;
+}
+
 NamedTensors SerialModel::InitialParameters() const {
   NamedTensors initial;
   for (const SerialParameters::Entry& entry : parameters_.entries()) initial[entry.name] = entry.initial;

@@ -73,6 +73,12 @@ class SerialModel {
   // Errors: kInternal for what LibTorch refuses (names the layer).
   absl::StatusOr<NamedTensors> Evaluate(const NamedTensors& fields, const NamedTensors& parameters);
 
+  // The job's loss on such fields, which have the targets, too, and the gradients of the parameters that are named
+  // `trained`: `loss` and `parameter_grads` of a step. Once for a model. Errors: likewise; kOutOfRange for a loss that
+  // is not finite.
+  absl::StatusOr<SerialStep> EvaluateLoss(const NamedTensors& fields, const NamedTensors& parameters,
+                                          const std::set<std::string>& trained);
+
   // From before the first step; complete after it.
   NamedTensors InitialParameters() const;
   // Layers that were compared with themselves on one rank, for want of a serial function.

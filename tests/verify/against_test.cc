@@ -12,6 +12,7 @@
 #include <memory>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include <zlib.h>
 
@@ -130,6 +131,28 @@ class AgainstTest : public ::testing::Test {
     field_ = model.inputs[0].field;
     return parsed;
   }
+  // Makes it a job that trains with a squared error, towards a field of its output's shape.
+  static void Train(JobSpec& job) {
+    job.set_kind(TRAIN);
+    const std::string output = job.predict().input(0);
+    Field* field = job.mutable_dataset(0)->add_field();
+    *field = job.dataset(0).field(0);
+    field->set_name("target0");
+    field->mutable_synthetic()->set_kind("normal");
+    field->clear_shape();
+    for (const int64_t extent : output == "4" ? std::vector<int64_t>{3} : std::vector<int64_t>{3, 120}) {
+      field->add_shape(extent);
+    }
+    Loss* loss = job.add_loss();
+    loss->set_kind("mse");
+    loss->set_input(output);
+    loss->set_target("target0");
+    job.clear_predict();
+    job.mutable_train()->set_dataset("data");
+    job.mutable_train()->set_batch(2);
+    job.mutable_train()->set_steps(1);
+    job.mutable_train()->mutable_optimizer()->mutable_sgd()->set_lr(0.1);
+  }
   // As PyTorch computed it.
   std::map<std::string, std::string> Entries(const std::string& name) const {
     return {{absl::StrCat("input.", field_, ".npy"), FileBytes(absl::StrCat("importer/testdata/", name, ".input.npy"))},
@@ -195,6 +218,58 @@ TEST_F(AgainstTest, TheFirstLayerOfTheSampleThatDeviatesIsNamed) {
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_TRUE(result->deviates());
   EXPECT_THAT(AgainstText(*result), HasSubstr("DEVIATES: layer "));
+}
+
+TEST_F(AgainstTest, LossAndGradientsAreThoseOfPyTorch) {
+  for (const char* name : {"sequential", "mixed"}) {
+    auto job = Import(name);
+    ASSERT_TRUE(job.ok()) << job.status();
+    const std::string sample = FileBytes(absl::StrCat("importer/testdata/", name, ".gradients.npz"));
+    EXPECT_THAT(std::string(VerifyAgainst(*job, Options(sample)).status().message()),
+                HasSubstr("is compared only of a job with a loss"));
+    Train(job->spec);
+    const auto result = VerifyAgainst(*job, Options(sample));
+    ASSERT_TRUE(result.ok()) << name << ": " << result.status();
+    EXPECT_FALSE(result->deviates()) << AgainstText(*result);
+    EXPECT_GT(result->loss.size(), 5u);
+    EXPECT_EQ(result->loss[0].array, "loss");
+    EXPECT_THAT(AgainstText(*result),
+                AllOf(HasSubstr("against PyTorch: loss: "), HasSubstr(" gradients, the largest")));
+    // Twice the loss has twice the gradients, and the same outputs.
+    job->spec.mutable_loss(0)->set_weight(2);
+    const auto other = VerifyAgainst(*job, Options(sample));
+    ASSERT_TRUE(other.ok()) << other.status();
+    EXPECT_TRUE(other->deviates());
+    EXPECT_THAT(AgainstText(*other), HasSubstr("DEVIATES: the loss is "));
+  }
+}
+
+TEST_F(AgainstTest, TheFirstGradientOfTheBackwardPassThatDeviatesIsNamed) {
+  auto job = Import("sequential");
+  ASSERT_TRUE(job.ok()) << job.status();
+  Train(job->spec);
+  auto entries = Entries("sequential");
+  entries["input.target0.npy"] = entries["output.npy"];  // so the loss is 0, and so are its gradients
+  entries["loss.npy"] = Npy({}, {0});
+  entries["grad.4.bias.npy"] = Npy({3}, {0, 0, 0});
+  const auto right = VerifyAgainst(*job, Options(Npz(entries)));
+  ASSERT_TRUE(right.ok()) << right.status();
+  EXPECT_EQ(right->loss.size(), 2u);
+  entries["grad.0.bias.npy"] = Npy({4}, {0, 0, 1, 0});
+  entries["grad.4.bias.npy"] = Npy({3}, {0, 1, 0});
+  const auto result = VerifyAgainst(*job, Options(Npz(entries)));
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_THAT(AgainstText(*result), AllOf(HasSubstr("DEVIATES: the gradient of 4.bias is the first"),
+                                          HasSubstr("global position (1)"), HasSubstr("instead of 1")));
+  const auto refusal = [&] { return std::string(VerifyAgainst(*job, Options(Npz(entries))).status().message()); };
+  entries["grad.4.bias.npy"] = Npy({1, 3}, {0, 1, 0});
+  EXPECT_THAT(refusal(), HasSubstr("grad.4.bias is 1x3; the model's is 3"));
+  entries.erase("grad.4.bias.npy");
+  entries["grad.5.bias.npy"] = Npy({3}, {0, 1, 0});
+  EXPECT_THAT(refusal(), AllOf(HasSubstr("grad.5.bias is not known"), HasSubstr("grad.4.bias")));
+  entries.erase("grad.5.bias.npy");
+  entries.erase("input.target0.npy");
+  EXPECT_THAT(refusal(), HasSubstr("input.target0 is missing: the loss is compared with field \"target0\""));
 }
 
 TEST_F(AgainstTest, SaysWhichWeightsAreMissing) {
