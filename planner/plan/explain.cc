@@ -4,19 +4,16 @@
 #include <utility>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "base/amount_text.h"
-#include "base/number_ranges.h"
 #include "base/text_table.h"
-#include "layers/rules/layout_proto.h"
+#include "planner/plan/layout_text.h"
 #include "planner/plan/plan_report.h"
 #include "planner/plan/planner.h"
-#include "primitives/geometry/layout.h"
 #include "primitives/geometry/shape_text.h"
 
 namespace adjoin {
@@ -24,25 +21,6 @@ namespace {
 
 std::string Table(const std::vector<std::vector<std::string>>& rows) {
   return TextTable(rows, {.indent = 2, .gap = 3});
-}
-
-// Returns "1x1x2x2 on ranks 0-3" where every axis cuts its own dim, in order; else the mesh with its placements.
-std::string LayoutText(const LayoutPlan& layout) {
-  bool partition = layout.mesh_size() == layout.shape_size();
-  for (int i = 0; i < layout.placement_size(); ++i) {
-    partition = partition && layout.placement(i) == absl::StrCat("S(", i, ")");
-  }
-  std::string text;
-  const absl::StatusOr<Layout> made = LayoutFromProto(layout);
-  const std::vector<int> ranks = made.ok() ? made->mesh().ranks() : std::vector<int>();
-  if (ranks.size() == 1) {
-    text = absl::StrCat("rank ", ranks[0]);
-  } else {
-    const std::string placements = partition ? "" : absl::StrCat(" ", absl::StrJoin(layout.placement(), " "));
-    text = absl::StrCat(absl::StrJoin(layout.mesh(), "x"), placements, " on ranks ", NumberRanges(ranks));
-  }
-  for (const Cut& cut : layout.cut()) absl::StrAppend(&text, ", dim ", cut.dim(), " ", absl::StrJoin(cut.size(), "+"));
-  return text;
 }
 
 // Returns "dim 2: 0,2 2,0": left and right of each part.
