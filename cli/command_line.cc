@@ -206,6 +206,10 @@ void AddJobCommands(CLI::App& app, Arguments& a, Command& chosen) {
                  "Predict with the rates that the coordinator's nodes have measured")
       ->excludes(rates);
   plan->add_flag("-w,--wide", a.plan.wide, "Do not cut lines to the terminal's width");
+  plan->add_option("--svg", a.plan.svg_file, "Write a picture of the plan to this file, as SVG, and print nothing")
+      ->type_name("FILE");
+  plan->add_option("--html", a.plan.html_file, "The same as a page that needs nothing but this file")
+      ->type_name("FILE");
   AddFormat(plan, a);
   plan->callback([&] { chosen = [&] { return PlanWith(a); }; });
 

@@ -83,7 +83,8 @@ struct PlanOptions {
   SpecChanges changes;
   std::string data_root = ".";  // the folder of the data files
   Format format = Format::kTable;
-  bool wide = false;  // lines are not cut to the terminal's width
+  bool wide = false;                // lines are not cut to the terminal's width
+  std::string svg_file, html_file;  // pictures are written there, and nothing is printed; at most one is set
   AutoLayoutOptions layouts;
   RateChoice rates;
   ClientOptions client;  // whom RateChoice::of_nodes asks

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/new_file.h"
 #include "base/status_macros.h"
 #include "cli/commands.h"
 #include "cli/rates.h"
@@ -19,6 +20,7 @@
 #include "planner/auto/auto_plan.h"
 #include "planner/auto/explain_search.h"
 #include "planner/auto/layout_diff.h"
+#include "planner/picture/plan_picture.h"
 #include "planner/plan/extent_plan.h"
 #include "planner/plan/file_halos.h"
 #include "planner/plan/plan_report.h"
@@ -107,6 +109,31 @@ void ShowReport(const PlanReport& report, const PlanOptions& options) {
     std::cout << "Lines end in … where the terminal is too narrow: --wide shows them whole." << std::endl;
 }
 
+// Writes the picture that the options ask for; false where they ask for none.
+absl::StatusOr<bool> WritePicture(const Plan& plan, const PlanReport& report, const PlanOptions& options) {
+  if (options.svg_file.empty() && options.html_file.empty()) return false;
+  const bool svg = !options.svg_file.empty();
+  ADJOIN_ASSIGN_OR_RETURN(const std::string picture, svg ? PlanSvg(plan, report) : PlanHtml(plan, report));
+  ADJOIN_ASSIGN_OR_RETURN(NewFile file,
+                          NewFile::Begin(svg ? options.svg_file : options.html_file, NewFile::Over::kRegularFile));
+  ADJOIN_RETURN_IF_ERROR(file.Write(picture));
+  ADJOIN_RETURN_IF_ERROR(file.Finish());
+  return true;
+}
+
+absl::Status CheckPictureOptions(const PlanOptions& options) {
+  if (options.svg_file.empty() && options.html_file.empty()) return absl::OkStatus();
+  if (!options.svg_file.empty() && !options.html_file.empty()) {
+    return absl::InvalidArgumentError("--svg and --html: one picture at a time; give one of them");
+  }
+  const std::string name = options.svg_file.empty() ? "--html" : "--svg";
+  if (options.format != Format::kTable || options.layouts.emit || !options.layouts.diff.empty()) {
+    return absl::InvalidArgumentError(name +
+                                      " writes a picture; leave out -o, --emit and --diff, which print something else");
+  }
+  return absl::OkStatus();
+}
+
 // What is known of the data sets, from the files that are here.
 struct FoundData {
   DatasetSizes sizes;
@@ -137,7 +164,8 @@ absl::StatusOr<FoundData> FindData(const JobSpec& spec, const std::string& data_
 // Layouts for several numbers of ranks, as a table.
 absl::StatusOr<int> ShowRanks(const JobSpec& spec, const PlanOptions& options, RanksRange range, AutoOptions search,
                               const DatasetSizes& sizes, const LayerRules& rules, const CostModel& model) {
-  if (options.format != Format::kTable || options.layouts.emit || !options.layouts.diff.empty()) {
+  const bool picture = !options.svg_file.empty() || !options.html_file.empty();
+  if (picture || options.format != Format::kTable || options.layouts.emit || !options.layouts.diff.empty()) {
     return absl::InvalidArgumentError("a range of --ranks is a table; name one number of ranks for all else");
   }
   search.explain = false;
@@ -192,6 +220,8 @@ absl::StatusOr<int> RunAutoPlan(const LoadedSpec& loaded, const PlanOptions& opt
   PlanReport report = MakePlanReport(chosen.plan, model);
   *report.mutable_search() = chosen.report;
   *report.mutable_unknown_size() = {data.unknown.begin(), data.unknown.end()};
+  ADJOIN_ASSIGN_OR_RETURN(const bool written, WritePicture(chosen.plan, report, options));
+  if (written) return 0;
   if (options.format != Format::kTable) {
     std::cout << Formatted(report, options.format) << std::flush;
     return 0;
@@ -210,6 +240,7 @@ absl::StatusOr<int> RunAutoPlan(const LoadedSpec& loaded, const PlanOptions& opt
 
 absl::StatusOr<int> RunPlan(const PlanOptions& options, const LayerRules& rules) {
   ADJOIN_RETURN_IF_ERROR(CheckAutoOptions(options.layouts));
+  ADJOIN_RETURN_IF_ERROR(CheckPictureOptions(options));
   ADJOIN_ASSIGN_OR_RETURN(const CostModel model, ChosenModel(options.rates, options.client));
   ADJOIN_ASSIGN_OR_RETURN(const LoadedSpec loaded, LoadSpec(options.spec_file, options.changes));
   const ParsedSpec& parsed = loaded.parsed;
@@ -230,6 +261,8 @@ absl::StatusOr<int> RunPlan(const PlanOptions& options, const LayerRules& rules)
   report.set_plan(hash);
   for (std::string& line : shown) report.add_warning(std::move(line));
   *report.mutable_unknown_size() = {data.unknown.begin(), data.unknown.end()};
+  ADJOIN_ASSIGN_OR_RETURN(const bool written, WritePicture(plan, report, options));
+  if (written) return 0;
   if (options.format == Format::kTable) {
     ShowReport(report, options);
   } else {
