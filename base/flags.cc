@@ -9,7 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
+#include "absl/strings/str_join.h"
 #include "base/printable_text.h"
+#include "base/shell_completion.h"
 #include "base/version.h"
 
 namespace adjoin {
@@ -111,7 +114,55 @@ std::string Explain(const CLI::App& app, const CLI::ParseError& error) {
   return "a command is missing: " + list;
 }
 
+// Thrown by the options that print something and end.
+class CallForText : public CLI::Success {
+ public:
+  explicit CallForText(std::string text)
+      : CLI::Success("CallForText", "", CLI::ExitCodes::Success), text_(std::move(text)) {}
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+void AddTextFlags(CLI::App& app, const ManPageOptions& page) {
+  app.set_version_flag("--version", app.get_name() + " " + kVersion, "Show the version and end");
+  app.add_flag_callback(
+      "--man-page", [&app, page] { throw CallForText(ManPage(app, page)); },
+      "Print the page of the manual, in roff, and end");
+  const auto print_script = [&app](const std::string& shell) {
+    std::string program = app.get_name();
+    std::replace(program.begin(), program.end(), ' ', '-');
+    const absl::StatusOr<std::string> script = CompletionScript(program, shell);
+    if (!script.ok()) throw CLI::ValidationError("--completion", std::string(script.status().message()));
+    throw CallForText(*script);
+  };
+  app.add_option_function<std::string>("--completion", print_script, "Print the completion for this shell and end")
+      ->type_name(kShells);
+}
+
+// What a shell asks on Tab. The settings of the line count before those of the environment and the file, as always.
+std::string AnswerShell(CLI::App& app, const std::vector<std::string>& arguments, const CompletionSources& sources) {
+  CompletionSources read = sources;
+  if (sources.values) {
+    read.values = [&](const std::string& type, const std::vector<std::string>& settings) -> std::vector<Suggestion> {
+      try {
+        app.require_subcommand(0);
+        app.parse(std::vector<std::string>(settings.rbegin(), settings.rend()));
+      } catch (const CLI::Error&) {
+        return {};
+      }
+      return sources.values(type, settings);
+    };
+  }
+  return CompletionAnswer(app, arguments, read);
+}
+
 }  // namespace
+
+CLI::Option* OneOf(CLI::Option* option, const std::vector<std::string>& choices) {
+  return option->check(CLI::IsMember(choices).description(""))->type_name(absl::StrJoin(choices, "|"));
+}
 
 void AddConfigSources(CLI::App& app, const std::string& environment_prefix) {
   for (CLI::Option* option : app.get_options()) {
@@ -127,15 +178,24 @@ void AddConfigSources(CLI::App& app, const std::string& environment_prefix) {
   bool given = IsSet(variable);
   app.config_formatter(std::make_shared<EnvironmentFirst>(app));
   app.set_config("--config", given ? std::getenv(variable.c_str()) : "",
-                 "A file with a line `name = value` for each option; also from " + variable, given);
+                 "A file with a line `name = value` for each option; also from " + variable, given)
+      ->type_name("FILE");
   app.allow_config_extras(CLI::config_extras_mode::error);
 }
 
-std::optional<int> ParseFlags(CLI::App& app, int argc, char** argv) {
-  app.set_version_flag("--version", app.get_name() + " " + kVersion, "Show the version and end");
+std::optional<int> ParseFlags(CLI::App& app, int argc, char** argv, const ManPageOptions& page,
+                              const CompletionSources& sources) {
+  AddTextFlags(app, page);
+  if (argc > 1 && std::string(argv[1]) == kCompleteFlag) {
+    std::cout << AnswerShell(app, {argv + 2, argv + argc}, sources);
+    return 0;
+  }
   try {
     app.parse(argc, argv);
     return std::nullopt;
+  } catch (const CallForText& call) {
+    std::cout << call.text();
+    return std::cout.flush() ? 0 : 1;
   } catch (const CLI::CallForHelp&) {
     std::cout << app.help();
     return 0;

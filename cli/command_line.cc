@@ -2,6 +2,7 @@
 
 #include <signal.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <functional>
 #include <iostream>
@@ -12,15 +13,22 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/time/time.h"
+#include "base/completion.h"
 #include "base/endpoint.h"
 #include "base/flags.h"
 #include "base/printable_text.h"
 #include "base/security/tls.h"
+#include "base/shell_completion.h"
 #include "base/status_macros.h"
+#include "base/watchdog.h"
 #include "cli/commands.h"
+#include "cli/completed_names.h"
 #include "cli/import.h"
 #include "cli/view_commands.h"
 #include "planner/auto/auto_flags.h"
+#include "verify/command_flags.h"
 #include "worker/data/array_formats.h"
 
 namespace adjoin {
@@ -42,6 +50,7 @@ struct Arguments {
   std::string verify_binary;
   std::string object, data_format;
   std::string token_id, user, role = "user", valid_for = "30d";
+  std::string shell;
   bool follow = false, files = false;
   TlsFiles tls;
   std::string token_file;
@@ -58,12 +67,9 @@ absl::Status SetCredentials(Arguments& a) {
 
 void AddFormat(CLI::App* command, Arguments& a, const std::string& flags = "-o,--format") {
   const auto read = [&a](const std::string& name) {
-    if (name != "table" && name != "json" && name != "yaml") {
-      throw CLI::ValidationError("-o", "'" + name + "' is not table, json or yaml");
-    }
     a.options.format = name == "json" ? Format::kJson : name == "yaml" ? Format::kYaml : Format::kTable;
   };
-  command->add_option_function<std::string>(flags, read, "table, json or yaml")->type_name("FORMAT");
+  OneOf(command->add_option_function<std::string>(flags, read, "How to print it"), {"table", "json", "yaml"});
 }
 
 void AddJob(CLI::App* command, Arguments& a) {
@@ -122,16 +128,16 @@ void AddDerived(CLI::App* command, Arguments& a, Kind kind, Command& chosen) {
       ->check(CLI::PositiveNumber.description(""))
       ->excludes(best)
       ->type_name("N");
-  command->add_option("--batch", job.batch, "Samples at once, over all ranks together")->check(CLI::PositiveNumber);
+  command->add_option("--batch", job.batch, "Samples at once, over all ranks together")
+      ->check(CLI::PositiveNumber.description(""))
+      ->type_name("N");
   command->add_option("--name", job.name, "Of the new job; absent: the job's, with what this does");
   command->add_option("--output-dir", job.output_dir, "Where it writes; absent: beside the job's")->type_name("DIR");
   if (kind == PREDICT) {
     command->add_option("--input", job.input, "A layer whose output is written; absent: what the losses read")
         ->allow_extra_args(false)
         ->type_name("LAYER");
-    command->add_option("--format", job.format, "npy, hdf5 or nifti")
-        ->capture_default_str()
-        ->check(CLI::IsMember({"npy", "hdf5", "nifti"}).description(""));
+    OneOf(command->add_option("--format", job.format, "Of the files"), {"npy", "hdf5", "nifti"})->capture_default_str();
     command->add_flag("--classes", job.classes, "Write the index of the largest channel, as uint8");
   } else {
     command->add_option("--metric", job.metric, "loss, accuracy, dice, ...; absent: the job's, or else loss")
@@ -190,7 +196,8 @@ void AddJobCommands(CLI::App& app, Arguments& a, Command& chosen) {
   CLI::App* plan = app.add_subcommand("plan", "Check a job and show its layouts and movements; needs no coordinator");
   AddSpec(plan, a);
   plan->add_option("--data-root", a.plan.data_root, "Where its data files are looked for, for their sizes")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->type_name("DIR");
   AddAuto(plan, a, /*with_ranks=*/true);
   plan->get_option("--ranks")->description(
       "With --auto: for so many ranks, or a table for A..B; absent: as the job says");
@@ -217,8 +224,12 @@ void AddJobCommands(CLI::App& app, Arguments& a, Command& chosen) {
       "run", "Run a job on this machine until it ends, with daemons of its own; needs no coordinator");
   AddSpec(run, a);
   run->add_option("-n,--ranks", a.run.ranks, "How many ranks; absent: as the job says")->check(CLI::Range(1, 100000));
-  run->add_option("--data-root", a.run.data_root, "Folder below which the job reads")->capture_default_str();
-  run->add_option("--output-root", a.run.output_root, "Folder below which it writes")->capture_default_str();
+  run->add_option("--data-root", a.run.data_root, "Folder below which the job reads")
+      ->capture_default_str()
+      ->type_name("DIR");
+  run->add_option("--output-root", a.run.output_root, "Folder below which it writes")
+      ->capture_default_str()
+      ->type_name("DIR");
   run->add_flag("--replace", a.run.replace, "Replace the results that are in the job's output_dir already");
   AddAuto(run, a, /*with_ranks=*/false);
   AddFormat(run, a);
@@ -234,8 +245,10 @@ void AddJobCommands(CLI::App& app, Arguments& a, Command& chosen) {
   CLI::App* verify = app.add_subcommand(
       "verify",
       "Compare a job's model, partitioned, with the serial one on a small random input; needs no coordinator");
-  verify->add_option("--verify-binary", a.verify_binary,
-                     "The program that does it; absent: adjoin-verify beside this one");
+  verify
+      ->add_option("--verify-binary", a.verify_binary,
+                   "The program that does it; absent: adjoin-verify beside this one")
+      ->type_name("FILE");
   // All else is that program's to read, --help too.
   verify->set_help_flag();
   verify->allow_extras()->fallthrough(false);
@@ -275,9 +288,7 @@ void AddTokens(CLI::App& app, Arguments& a, Command& chosen) {
   token->fallthrough();
   CLI::App* create = token->add_subcommand("create", "Make a token and show it, this once");
   create->add_option("USER", a.user, "Whose jobs the token's holder submits and changes")->required();
-  create->add_option("--role", a.role, "admin, user or viewer")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"admin", "user", "viewer"}).description(""));
+  OneOf(create->add_option("--role", a.role, "What it may do"), {"admin", "user", "viewer"})->capture_default_str();
   create->add_option("--valid-for", a.valid_for, "Until it expires: 12h, 30d, ...")->capture_default_str();
   AddFormat(create, a);
   create->callback([&] { chosen = [&] { return RunTokenCreate(a.options, a.user, a.role, a.valid_for); }; });
@@ -295,7 +306,7 @@ void AddImport(CLI::App& app, Arguments& a, Command& chosen) {
       app.add_subcommand("import", "Make a job and its weights of a model that PyTorch exported; needs no coordinator");
   command->add_option("MODEL", a.import.model, "An archive of torch.export.save, such as model.pt2");
   command->add_option("-o,--output", a.import.job, "The job's file to write; absent: standard output")
-      ->type_name("JOB");
+      ->type_name("FILE");
   command->add_option("--weights", a.import.weights, "The weights' file to write, such as model.safetensors")
       ->type_name("FILE");
   command
@@ -306,7 +317,7 @@ void AddImport(CLI::App& app, Arguments& a, Command& chosen) {
       ->allow_extra_args(false)
       ->type_name("FIELDS");
   command->add_option("--template", a.import.frame, "A job without layers, for all the rest; its comments are lost")
-      ->type_name("JOB");
+      ->type_name("FILE");
   command->add_flag("--outline", a.import.outline, "Leave custom layers in place of what is not known");
   command->add_flag("--force", a.import.force, "Write over files that are there");
   command->add_flag("--script", a.import.script, "Print the lines of Python that export a model, and do nothing else");
@@ -320,8 +331,8 @@ void AddData(CLI::App& app, Arguments& a, Command& chosen) {
   const ArrayFormats& formats = BuiltinArrayFormats();
   info->add_option("FILE", a.name, absl::StrCat("An array file: ", formats.Titles()))->required();
   info->add_option("--object", a.object, "The data set in an HDF5 file; absent: lists those it has")->type_name("NAME");
-  info->add_option("--format", a.data_format, absl::StrCat(formats.Names(), "; absent: what the content shows"))
-      ->type_name("FORMAT");
+  info->add_option("--format", a.data_format, "Of the file; absent: what the content shows")
+      ->type_name(absl::StrReplaceAll(formats.Names(), {{", ", "|"}, {" or ", "|"}}));
   info->callback([&] { chosen = [&] { return RunDataInfo(a.name, a.object, a.data_format); }; });
 }
 
@@ -341,9 +352,8 @@ void AddQueries(CLI::App& app, Arguments& a, Command& chosen) {
   ps->add_option("--owner", a.ps.owner, "Only jobs that this user submitted")->type_name("USER");
   ps->add_option("--state", a.ps.states, "Only jobs in these states, such as pending,running")
       ->delimiter(',')
-      ->allow_extra_args(false)
-      ->check(CLI::IsMember({"pending", "starting", "running", "succeeded", "failed", "cancelled"}).description(""))
-      ->type_name("STATES");
+      ->allow_extra_args(false);
+  OneOf(ps->get_option("--state"), {"pending", "starting", "running", "succeeded", "failed", "cancelled"});
   AddFormat(ps, a);
   ps->callback([&] { chosen = [&] { return RunPs(a.options, a.ps); }; });
 
@@ -381,7 +391,7 @@ void AddQueries(CLI::App& app, Arguments& a, Command& chosen) {
   CLI::App* get = app.add_subcommand("get", "Fetch a result of a job");
   AddJob(get, a);
   get->add_option("NAME", a.name, "model.safetensors, metrics.jsonl, ...")->required();
-  get->add_option("-O,--output", a.output, "Where to write it; - is standard output; absent: NAME");
+  get->add_option("-O,--output", a.output, "Where to write it; - is standard output; absent: NAME")->type_name("FILE");
   get->callback([&] { chosen = [&] { return RunGet(a.options, a.job, a.name, a.output); }; });
 
   CLI::App* model = app.add_subcommand("export", "Write a job's trained model to a file that PyTorch can read");
@@ -403,6 +413,33 @@ void AddQueries(CLI::App& app, Arguments& a, Command& chosen) {
   });
 }
 
+void AddCompletion(CLI::App& app, Arguments& a, Command& chosen) {
+  CLI::App* completion = app.add_subcommand("completion", "Print the completion of this command for a shell");
+  OneOf(completion->add_option("SHELL", a.shell, "Whose"), {"bash", "zsh", "fish"})->required();
+  completion->callback([&] {
+    chosen = [&]() -> absl::StatusOr<int> {
+      ADJOIN_ASSIGN_OR_RETURN(const std::string script, CompletionScript("adjoin", a.shell));
+      std::cout << script;
+      return 0;
+    };
+  });
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// What Tab offers
+
+// A person waits at the keyboard, so a coordinator that is slow or away is as one without jobs.
+constexpr absl::Duration kCompletionPatience = absl::Seconds(1);
+
+std::vector<Suggestion> CompletedValues(Arguments& a, const std::string& type) {
+  if (type != "JOB" && type != "ID") return {};
+  // Ends also what has no deadline, such as the look-up of a name. Nothing was printed before.
+  Watchdog late(kCompletionPatience, [] { _exit(0); });
+  if (!SetCredentials(a).ok()) return {};
+  a.options.client.retry = absl::ZeroDuration();
+  return type == "JOB" ? JobSuggestions(a.options.client) : TokenSuggestions(a.options.client);
+}
+
 }  // namespace
 
 int RunAdjoin(int argc, char** argv, const LayerRules& rules) {
@@ -420,6 +457,7 @@ int RunAdjoin(int argc, char** argv, const LayerRules& rules) {
   app.fallthrough();
   app.add_option("--coordinator", arguments.options.client.address, "HOST:PORT of the coordinator")
       ->capture_default_str()
+      ->type_name("HOST:PORT")
       ->envname("ADJOIN_COORDINATOR");
   app.add_option("--retry-seconds", arguments.retry_seconds,
                  "How long to try again while the coordinator does not answer; 0: not at all")
@@ -432,8 +470,19 @@ int RunAdjoin(int argc, char** argv, const LayerRules& rules) {
   AddImport(app, arguments, chosen);
   AddData(app, arguments, chosen);
   AddTokens(app, arguments, chosen);
+  AddCompletion(app, arguments, chosen);
   AddConfigSources(app, "ADJOIN_");
-  if (std::optional<int> code = ParseFlags(app, argc, argv)) return *code;
+  const ManPageOptions page = {.section = 1,
+                               .see_also = {"adjoin-verify(1)", "adjoin-coordinator(8)", "adjoin-worker(8)"}};
+  CLI::App verify;
+  VerifyFlags verify_flags;
+  AddVerifyFlags(verify, verify_flags);
+  CompletionSources sources;
+  sources.values = [&](const std::string& type, const std::vector<std::string>&) {
+    return CompletedValues(arguments, type);
+  };
+  sources.handed_on = [&](const CLI::App& command) { return command.get_name() == "verify" ? &verify : nullptr; };
+  if (std::optional<int> code = ParseFlags(app, argc, argv, page, sources)) return *code;
   signal(SIGPIPE, SIG_DFL);  // `adjoin logs JOB | head` ends quietly
   arguments.options.client.retry = absl::Seconds(arguments.retry_seconds);
   arguments.options.client.notice = [](const std::string& text) {
@@ -441,7 +490,7 @@ int RunAdjoin(int argc, char** argv, const LayerRules& rules) {
   };
   const bool alone =
       app.got_subcommand("plan") || app.got_subcommand("run") || app.got_subcommand("verify") ||
-      app.got_subcommand("data") || app.got_subcommand("import") ||
+      app.got_subcommand("data") || app.got_subcommand("import") || app.got_subcommand("completion") ||
       (app.got_subcommand("compare") && IsSpecFile(arguments.views.compare.a) && IsSpecFile(arguments.views.compare.b));
   absl::Status status = alone ? absl::OkStatus() : SetCredentials(arguments);
   absl::StatusOr<int> code = status.ok() ? chosen() : status;

@@ -1,5 +1,7 @@
 #include "cli/view_commands.h"
 
+#include "base/flags.h"
+
 namespace adjoin {
 
 void AddMetricsCommand(CLI::App& app, CommandOptions& options, ViewArguments& arguments, ChosenCommand& chosen) {
@@ -13,22 +15,20 @@ void AddMetricsCommand(CLI::App& app, CommandOptions& options, ViewArguments& ar
           "column of each field for each job")
       ->required();
   command->add_flag("-f,--follow", metrics.follow, "Go on until the job ends; one job");
-  command->add_option("--type", metrics.type, "Only lines of this type: step, validation, evaluation, summary")
-      ->type_name("TYPE");
+  command->add_option("--type", metrics.type, "Only lines of this type")
+      ->type_name("step|validation|evaluation|summary");
   command->add_option("--field", metrics.fields, "Only these fields, such as loss,lr")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("FIELDS");
-  command
-      ->add_option("-o,--format", arguments.metrics_format,
-                   "json: the lines as they are; csv, text: a table of one --type, the steps unless another is given")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"json", "csv", "text"}).description(""));
-  command
-      ->add_option("--by", arguments.metrics_rows,
-                   "What a row of a table is: a step, or the last line of an epoch; absent: step")
-      ->check(CLI::IsMember({"step", "epoch"}).description(""))
-      ->type_name("ROW");
+  OneOf(command->add_option(
+            "-o,--format", arguments.metrics_format,
+            "json: the lines as they are; csv, text: a table of one --type, the steps unless another is given"),
+        {"json", "csv", "text"})
+      ->capture_default_str();
+  OneOf(command->add_option("--by", arguments.metrics_rows,
+                            "What a row of a table is: a step, or the last line of an epoch; absent: step"),
+        {"step", "epoch"});
   command->callback([&options, &arguments, &metrics, &chosen] {
     chosen = [&options, &arguments, &metrics] {
       metrics.format = arguments.metrics_format == "csv"    ? MetricsFormat::kCsv
@@ -47,17 +47,15 @@ void AddCompareCommand(CLI::App& app, CommandOptions& options, ViewArguments& ar
   constexpr char kReference[] =
       "A job's id or name, or a spec's file: a name with a '/' or one that ends in .textproto, .txtpb, .pbtxt or .json";
   CompareOptions& compare = arguments.compare;
-  command->add_option("A", compare.a, kReference)->required();
-  command->add_option("B", compare.b, "Likewise")->required();
+  command->add_option("A", compare.a, kReference)->required()->type_name("JOB");
+  command->add_option("B", compare.b, "Likewise")->required()->type_name("JOB");
   command->add_option("--steps", compare.steps, "At most so many of the steps that both have, of each metric")
       ->capture_default_str()
       ->check(CLI::Range(0, 1000).description(""))
       ->type_name("N");
   command->add_flag("-w,--wide", compare.wide, "Do not cut lines to the terminal's width");
-  command->add_option("-o,--format", arguments.compare_format, "table, json or yaml")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"table", "json", "yaml"}).description(""))
-      ->type_name("FORMAT");
+  OneOf(command->add_option("-o,--format", arguments.compare_format, "How to print it"), {"table", "json", "yaml"})
+      ->capture_default_str();
   command->callback([&options, &arguments, &compare, &chosen] {
     chosen = [&options, &arguments, &compare] {
       options.format = arguments.compare_format == "json"   ? Format::kJson

@@ -93,10 +93,16 @@ void AddSeconds(CLI::App& app, const std::string& flag, double& value, const std
 }
 
 void AddOptions(CLI::App& app, Settings& settings) {
-  app.add_option("--listen", settings.listen, "HOST:PORT to listen on; port 0 takes a free one")->capture_default_str();
-  app.add_option("--advertise", settings.advertise, "HOST:PORT under which others reach it; absent: where it listens");
-  app.add_option("--port-file", settings.port_file, "Write the address to this file once it listens");
-  app.add_option("--state-dir", settings.state_dir, "Folder for the store and the jobs' logs")->capture_default_str();
+  app.add_option("--listen", settings.listen, "HOST:PORT to listen on; port 0 takes a free one")
+      ->capture_default_str()
+      ->type_name("HOST:PORT");
+  app.add_option("--advertise", settings.advertise, "HOST:PORT under which others reach it; absent: where it listens")
+      ->type_name("HOST:PORT");
+  app.add_option("--port-file", settings.port_file, "Write the address to this file once it listens")
+      ->type_name("FILE");
+  app.add_option("--state-dir", settings.state_dir, "Folder for the store and the jobs' logs")
+      ->capture_default_str()
+      ->type_name("DIR");
   app.add_flag(
       "--accept-loss", settings.accept_loss,
       "Go on where the store is found to be older than it was or to lack rows: once, after a refusal to start");
@@ -125,8 +131,8 @@ void AddOptions(CLI::App& app, Settings& settings) {
   app.add_option("--log-bytes", settings.log_bytes, "Bytes of log kept per job; the oldest lines go first")
       ->capture_default_str()
       ->check(CLI::Range(int64_t{1} << 20, int64_t{1} << 40));
-  app.add_option("--planners", settings.planners, "So many plans are made at once, each in a process of its own")
-      ->capture_default_str()
+  app.add_option("--planners", settings.planners,
+                 "So many plans are made at once, each in a process of its own; absent: as many as cores, but 2 to 8")
       ->check(CLI::Range(2, 64));
   AddSeconds(app, "--plan-seconds", settings.plan_seconds, "The plan of a job may take so long; else it is refused");
   app.add_option("--plan-memory-mb", settings.plan_memory_mb, "A process that makes plans may use so many MiB")
@@ -160,11 +166,11 @@ void AddOptions(CLI::App& app, Settings& settings) {
       "16,alice=32,bob=unlimited; absent: no limit");
   app.add_option("--user-queued-jobs", settings.user_queued_jobs, "Jobs of a user that may wait, likewise");
   app.add_option("--metrics-listen", settings.metrics_listen,
-                 "HOST:PORT of Prometheus' /metrics, in plain HTTP; port 0 takes a free one; absent: none");
+                 "HOST:PORT of Prometheus' /metrics, in plain HTTP; port 0 takes a free one; absent: none")
+      ->type_name("HOST:PORT");
   app.add_flag("--metrics-public", settings.metrics_public, "Let --metrics-listen be reached from other machines");
-  app.add_option("--log-format", settings.log_format, "text, or json: an object on each line")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"text", "json"}).description(""));
+  app.add_option("--log-format", settings.log_format, "text, or json: an object on each line")->capture_default_str();
+  OneOf(app.get_option("--log-format"), {"text", "json"});
   AddTlsOptions(app, settings.tls);
 }
 
@@ -364,7 +370,8 @@ int RunCoordinatorCommand(int argc, char** argv, const LayerRules& rules, const 
   CLI::App app("Admits jobs, assigns their ranks to worker daemons and answers `adjoin`", "adjoin-coordinator");
   AddOptions(app, settings);
   AddConfigSources(app, "ADJOIN_COORDINATOR_");
-  if (std::optional<int> code = ParseFlags(app, argc, argv)) return *code;
+  const ManPageOptions page = {.section = 8, .see_also = {"adjoin(1)", "adjoin-worker(8)"}};
+  if (std::optional<int> code = ParseFlags(app, argc, argv, page)) return *code;
   InitLogging("adjoin-coordinator", ReadLogFormat(settings.log_format).value_or(LogFormat::kText));
   // absl looks for cycles of locks in builds that are not NDEBUG: the tests' business.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);

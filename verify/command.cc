@@ -15,11 +15,11 @@
 #include "base/printable_text.h"
 #include "base/status_macros.h"
 #include "layers/builtin/builtin_rules.h"
-#include "planner/auto/auto_flags.h"
 #include "planner/auto/auto_layouts.h"
 #include "planner/spec/spec_include.h"
 #include "primitives/status_exception.h"
 #include "verify/against.h"
+#include "verify/command_flags.h"
 #include "verify/recut.h"
 #include "verify/report.h"
 
@@ -94,46 +94,29 @@ bool AnyDeviates(const std::vector<VerifyResult>& results) {
 }  // namespace
 
 int RunVerifyCommand(int argc, char** argv, VerifyOptions options) {
-  std::string file;
-  SpecChanges changes;
-  AutoLayoutOptions layouts;
+  // An option that the command line leaves out stays as `options` has it.
+  VerifyFlags flags;
+  flags.ranks = options.ranks;
+  flags.batch = options.batch;
+  flags.tolerance = options.tolerance;
+  flags.steps = options.steps;
+  flags.seed = options.seed;
   CLI::App app("Runs a job's model serially and partitioned, on a small random input, and compares them",
                "adjoin verify");
-  app.footer(
-      "Needs no coordinator and no data files. What is absent is as the job's verify { } says.\n"
-      "Exit codes: 0 no deviation, 1 a deviation or an error, 2 wrong usage.");
-  app.add_option("SPEC", file, "The job's file, text format or JSON; - reads standard input")->required();
-  app.add_option(
-         "--ranks", options.ranks,
-         "Numbers of ranks, such as 1,2,4: layouts are re-cut, with --auto chosen for each; absent: the job's own")
-      ->delimiter(',');
-  app.add_option("--batch", options.batch, "Samples per step; absent: a few for each part of the batch");
-  app.add_option("--tolerance", options.tolerance,
-                 "Largest relative difference; absent: 1e-10; with --against 1e-4 of float32");
-  app.add_option("--steps", options.steps, "Optimizer steps; absent: 1");
-  app.add_option("--seed", options.seed, "Of parameters and samples")->capture_default_str();
-  app.add_option("--set", changes.set, "PATH=VALUE: a field of the job to change first, as of `adjoin submit`")
-      ->allow_extra_args(false)
-      ->type_name("PATH=VALUE");
-  app.add_option("--unset", changes.unset, "PATH: a field of the job to remove first, as of `adjoin submit`")
-      ->allow_extra_args(false)
-      ->type_name("PATH");
-  AgainstOptions against;
-  CLI::Option* sample = app.add_option(
-      "--against", against.sample,
-      "SAMPLE.npz: compare with what PyTorch computed: input.<field>, output, output.<layer>, in evaluation mode");
-  app.add_option("--weights", against.weights, "With --against: the model's safetensors file")->needs(sample);
-  app.add_option("--data-root", against.data_root, "With --against: the folder of the job's weights.init_from")
-      ->needs(sample);
-  for (const char* other : {"--batch", "--steps", "--seed"}) sample->excludes(app.get_option(other));
-  AddAutoFlags(&app, layouts);
-  sample->excludes(app.get_option("--auto"));
-  if (std::optional<int> code = ParseFlags(app, argc, argv)) return *code;
-  if (sample->count() > 0) {
-    against.verify = options;
-    return AgainstCommand(file, changes, against);
+  AddVerifyFlags(app, flags);
+  const ManPageOptions page = {.section = 1, .see_also = {"adjoin(1)"}};
+  if (std::optional<int> code = ParseFlags(app, argc, argv, page)) return *code;
+  options.ranks = flags.ranks;
+  options.batch = flags.batch;
+  options.tolerance = flags.tolerance;
+  options.steps = flags.steps;
+  options.seed = flags.seed;
+  if (!flags.sample.empty()) {
+    const AgainstOptions against = {
+        .sample = flags.sample, .weights = flags.weights, .data_root = flags.data_root, .verify = options};
+    return AgainstCommand(flags.file, flags.changes, against);
   }
-  absl::StatusOr<std::vector<VerifyResult>> results = Run(file, changes, layouts, options);
+  absl::StatusOr<std::vector<VerifyResult>> results = Run(flags.file, flags.changes, flags.layouts, options);
   if (results.ok()) {
     for (const VerifyResult& result : *results) {
       std::cout << (&result == &results->front() ? "" : "\n") << ReportText(result);

@@ -125,13 +125,15 @@ absl::StatusOr<std::unique_ptr<Authorities>> OpenFiles(const TlsFiles& files, Ce
 }  // namespace
 
 void AddTlsOptions(CLI::App& app, TlsFiles& files) {
-  app.add_option("--tls-ca", files.ca, "PEM file with the authorities that the other side's certificate may be from");
-  app.add_option("--tls-cert", files.cert, "PEM file with one's own certificate");
-  app.add_option("--tls-key", files.key, "PEM file with its private key");
+  app.add_option("--tls-ca", files.ca, "PEM file with the authorities that the other side's certificate may be from")
+      ->type_name("FILE");
+  app.add_option("--tls-cert", files.cert, "PEM file with one's own certificate")->type_name("FILE");
+  app.add_option("--tls-key", files.key, "PEM file with its private key")->type_name("FILE");
 }
 
 void AddTokenOption(CLI::App& app, std::string& token_file) {
-  app.add_option("--token-file", token_file, "File with a token in its first line, in place of a certificate");
+  app.add_option("--token-file", token_file, "File with a token in its first line, in place of a certificate")
+      ->type_name("FILE");
 }
 
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeServerCredentials(const Endpoint& listen,

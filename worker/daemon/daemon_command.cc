@@ -78,6 +78,7 @@ struct Flags {
 void AddOptions(CLI::App& app, Flags& flags) {
   app.add_option("--coordinator", flags.coordinator, "HOST:PORT of the coordinator")
       ->capture_default_str()
+      ->type_name("HOST:PORT")
       ->envname("ADJOIN_COORDINATOR");
   app.add_option("--name", flags.name, "Unique among the workers; absent: this host's name");
   app.add_option("--slots", flags.slots, "How many ranks may run here at once; absent: the number of cores")
@@ -91,26 +92,34 @@ void AddOptions(CLI::App& app, Flags& flags) {
   app.add_option("--gpus", flags.gpus,
                  "GPUs that ranks may use: auto (those that work), all, none, or numbers as nvidia-smi's: 0,2 or 0-3")
       ->capture_default_str();
-  app.add_option("--label", flags.labels, "KEY=VALUE, which jobs can ask for in resources.node_label; may be repeated");
-  app.add_option("--listen", flags.listen, "HOST:PORT for gRPC health checks; absent: none");
+  app.add_option("--label", flags.labels, "KEY=VALUE, which jobs can ask for in resources.node_label; may be repeated")
+      ->type_name("KEY=VALUE");
+  app.add_option("--listen", flags.listen, "HOST:PORT for gRPC health checks; absent: none")->type_name("HOST:PORT");
   app.add_option("--ready-file", flags.ready_file,
-                 "A file that is there while the daemon is connected to the coordinator, for probes; absent: none");
+                 "A file that is there while the daemon is connected to the coordinator, for probes; absent: none")
+      ->type_name("FILE");
   app.add_option("--advertise", flags.advertise, "Address of this node, for people; absent: this host's name");
-  app.add_option("--data-root", flags.data_root, "Folder below which jobs may read")->capture_default_str();
-  app.add_option("--output-root", flags.output_root, "Folder below which jobs may write")->capture_default_str();
+  app.add_option("--data-root", flags.data_root, "Folder below which jobs may read")
+      ->capture_default_str()
+      ->type_name("DIR");
+  app.add_option("--output-root", flags.output_root, "Folder below which jobs may write")
+      ->capture_default_str()
+      ->type_name("DIR");
   app.add_option("--cache-dir", flags.cache_dir,
-                 "Folder for inflated copies of .gz data files, which only ranks use; absent: one below --state-dir");
+                 "Folder for inflated copies of .gz data files, which only ranks use; absent: one below --state-dir")
+      ->type_name("DIR");
   app.add_option("--cache-bytes", flags.cache_bytes, "What that folder may have; 0: 80 % of its disk")
       ->capture_default_str()
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 62).description(""));
-  app.add_option("--state-dir", flags.state_dir, "The daemon's own folder")->capture_default_str();
+  app.add_option("--state-dir", flags.state_dir, "The daemon's own folder")->capture_default_str()->type_name("DIR");
   app.add_option("--net-device", flags.net_device,
                  "Network interface between ranks, such as eth0; absent: lo where the coordinator is on loopback");
   app.add_flag(
       "--trusted-network", flags.trusted_network,
       "Nobody else can reach that interface, though its address is a public one: data between ranks is not encrypted");
   app.add_option("--data-port-range", flags.data_port_range, "Ports between ranks, such as 20000-20100; absent: any");
-  app.add_option("--rank-binary", flags.rank_binary, "The program of a rank; absent: adjoin-rank beside this program");
+  app.add_option("--rank-binary", flags.rank_binary, "The program of a rank; absent: adjoin-rank beside this program")
+      ->type_name("FILE");
   app.add_option("--rank-user", flags.rank_user,
                  "Where this program is root: the user that ranks run as; absent: root, too");
   app.add_option("--data-checks", flags.data_checks, "How many jobs' data files are checked here at once")
@@ -134,9 +143,8 @@ void AddOptions(CLI::App& app, Flags& flags) {
       ->capture_default_str()
       ->check(CLI::Range(0.1, 3600.0).description(""));
   AddTlsOptions(app, flags.tls);
-  app.add_option("--log-format", flags.log_format, "text, or json: an object on each line")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"text", "json"}).description(""));
+  app.add_option("--log-format", flags.log_format, "text, or json: an object on each line")->capture_default_str();
+  OneOf(app.get_option("--log-format"), {"text", "json"});
 }
 
 std::string HostName() {
@@ -350,7 +358,8 @@ int RunWorkerCommand(int argc, char** argv, const WorkerCommandOptions& options)
   CLI::App app("Runs ranks of jobs on this node for a coordinator", "adjoin-worker");
   AddOptions(app, flags);
   AddConfigSources(app, "ADJOIN_WORKER_");
-  if (std::optional<int> code = ParseFlags(app, argc, argv)) return *code;
+  const ManPageOptions page = {.section = 8, .see_also = {"adjoin(1)", "adjoin-coordinator(8)"}};
+  if (std::optional<int> code = ParseFlags(app, argc, argv, page)) return *code;
   InitLogging("adjoin-worker", ReadLogFormat(flags.log_format).value_or(LogFormat::kText));
   return ExitCode(Run(flags, options, stop));
 }

@@ -259,7 +259,8 @@ int RunRankCommand(int argc, char** argv, const LayerRegistry& layers, const Lay
   app.add_option("--job", settings.job_id, "The job's id")->required();
   app.add_option("--rank", settings.rank, "This rank's number")->required();
   app.add_option("--epoch", settings.epoch, "The attempt's epoch")->required();
-  if (std::optional<int> code = ParseFlags(app, argc, argv)) return *code;
+  const ManPageOptions page = {.section = 8, .see_also = {"adjoin-worker(8)"}};
+  if (std::optional<int> code = ParseFlags(app, argc, argv, page)) return *code;
   int code = Run(settings, layers, rules, devices);
   std::cout << std::flush;
   // Without the destructors of libraries: with threads around, they are where processes hang or crash at their end.

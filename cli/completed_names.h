@@ -1,0 +1,20 @@
+// What a shell completes as the name of a job or a token: asked from the coordinator, quietly nothing where that fails.
+#ifndef ADJOIN_CLI_COMPLETED_NAMES_H_
+#define ADJOIN_CLI_COMPLETED_NAMES_H_
+
+#include <vector>
+
+#include "base/completion.h"
+#include "cli/coordinator_client.h"
+
+namespace adjoin {
+
+// The ids and the names of the jobs on the coordinator's first page, the newest first.
+std::vector<Suggestion> JobSuggestions(const ClientOptions& options);
+
+// The ids of the tokens, with their users.
+std::vector<Suggestion> TokenSuggestions(const ClientOptions& options);
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_CLI_COMPLETED_NAMES_H_
