@@ -98,13 +98,38 @@ ConstantEvaluator::~ConstantEvaluator() = default;
 // Everything is constant that is not computed from what is not: first the values that may have elements in common, then
 // those that arguments of forward and parameters reach, until nothing more is found.
 void ConstantEvaluator::FindConstants() {
-  const auto base_of = [&](std::string value) {
-    for (auto found = base_.find(value); found != base_.end(); found = base_.find(value)) value = found->second;
-    return value;
+  FindBases();
+  const std::set<std::string> reached = ReachedBases();
+  for (const std::string& buffer : buffers_) {
+    if (reached.count(BaseOf(buffer)) == 0) constant_.insert(buffer);
+  }
+  for (const OpNode& node : graph_.nodes) {
+    for (const std::string& output : node.outputs) {
+      if (!output.empty() && reached.count(BaseOf(output)) == 0) constant_.insert(output);
+    }
+  }
+}
+
+const std::string& ConstantEvaluator::BaseOf(const std::string& value) const {
+  const auto found = base_.find(value);
+  return found == base_.end() ? value : found->second;
+}
+
+void ConstantEvaluator::FindBases() {
+  // Follows the chain, and makes all of it point to its end, so that no chain is followed twice.
+  const auto end_of = [&](const std::string& value) {
+    std::string end = value;
+    for (auto found = base_.find(end); found != base_.end(); found = base_.find(end)) end = found->second;
+    for (std::string at = value; at != end;) {
+      std::string& next = base_[at];
+      at = std::exchange(next, end);
+    }
+    return end;
   };
   const auto join = [&](const std::string& a, const std::string& b) {
-    const std::string first = base_of(a), second = base_of(b);
-    if (!a.empty() && !b.empty() && first != second) base_[second] = first;
+    if (a.empty() || b.empty()) return;
+    const std::string first = end_of(a), second = end_of(b);
+    if (first != second) base_[second] = first;
   };
   for (const OpNode& node : graph_.nodes) {
     const ConstantOp* op = FindConstantOp(node.op);
@@ -115,51 +140,45 @@ void ConstantEvaluator::FindConstants() {
       for (const std::string& value : TensorsOf(node)) join(value, output);
     }
   }
-  std::map<std::string, std::string> flat;
-  for (const auto& [value, above] : base_) flat[value] = base_of(above);
-  base_ = std::move(flat);
-  const auto flat_base = [&](const std::string& value) -> const std::string& {
-    const auto found = base_.find(value);
-    return found == base_.end() ? value : found->second;
-  };
+  std::vector<std::string> values;
+  for (const auto& [value, above] : base_) values.push_back(value);
+  for (const std::string& value : values) end_of(value);
+}
 
-  std::set<std::string> reached;  // bases
-  for (const std::string& input : graph_.inputs) reached.insert(flat_base(input));
+std::set<std::string> ConstantEvaluator::ReachedBases() const {
+  std::set<std::string> reached;
+  std::vector<std::string> next;  // bases whose readers have not been visited
+  const auto reach = [&](const std::string& value) {
+    if (!value.empty() && reached.insert(BaseOf(value)).second) next.push_back(BaseOf(value));
+  };
+  std::map<std::string, std::vector<const OpNode*>> readers;  // by base
+  const auto reach_results = [&](const OpNode& node) {
+    for (const std::string& value : node.outputs) reach(value);
+    for (const std::string& value : node.Changed()) reach(value);
+  };
+  for (const std::string& input : graph_.inputs) reach(input);
   for (const auto& [value, name] : graph_.parameters) {
-    if (buffers_.count(value) == 0) reached.insert(flat_base(value));
+    if (buffers_.count(value) == 0) reach(value);
   }
-  // A buffer that the program changes has another value at every step.
+  std::set<std::string> of_buffers;
+  for (const std::string& buffer : buffers_) of_buffers.insert(BaseOf(buffer));
   for (const OpNode& node : graph_.nodes) {
+    const std::vector<std::string> read = TensorsOf(node);
+    for (const std::string& value : read) readers[BaseOf(value)].push_back(&node);
+    // A buffer that the program changes has another value at every step.
     for (const std::string& value : node.Changed()) {
-      for (const std::string& buffer : buffers_) {
-        if (flat_base(buffer) == flat_base(value)) reached.insert(flat_base(value));
-      }
+      if (of_buffers.count(BaseOf(value)) > 0) reach(value);
     }
+    // What cannot be read may be anything, such as a number that an argument's elements give. An operator that reads
+    // nothing and draws numbers stays, to be refused by name.
+    if (!node.UnreadArgument().empty() || (IsRandomOp(node.op) && !read.empty())) reach_results(node);
   }
-  for (bool more = true; more;) {
-    more = false;
-    for (const OpNode& node : graph_.nodes) {
-      const std::vector<std::string> read = TensorsOf(node);
-      // What cannot be read may be anything, such as a number that an argument's elements give.
-      const bool depends = !node.UnreadArgument().empty() || IsRandomOp(node.op) ||
-                           std::any_of(read.begin(), read.end(),
-                                       [&](const std::string& value) { return reached.count(flat_base(value)) > 0; });
-      if (!depends || (IsRandomOp(node.op) && read.empty())) continue;
-      for (const std::vector<std::string>& values : {node.outputs, node.Changed()}) {
-        for (const std::string& value : values) {
-          if (!value.empty()) more = reached.insert(flat_base(value)).second || more;
-        }
-      }
-    }
+  while (!next.empty()) {
+    const std::string base = std::move(next.back());
+    next.pop_back();
+    for (const OpNode* node : readers[base]) reach_results(*node);
   }
-  for (const std::string& buffer : buffers_) {
-    if (reached.count(flat_base(buffer)) == 0) constant_.insert(buffer);
-  }
-  for (const OpNode& node : graph_.nodes) {
-    for (const std::string& output : node.outputs) {
-      if (!output.empty() && reached.count(flat_base(output)) == 0) constant_.insert(output);
-    }
-  }
+  return reached;
 }
 
 void ConstantEvaluator::FindChanges() {
@@ -168,8 +187,7 @@ void ConstantEvaluator::FindChanges() {
     const bool constant = std::all_of(node.outputs.begin(), node.outputs.end(),
                                       [&](const std::string& output) { return output.empty() || IsConstant(output); });
     for (const std::string& value : constant ? node.Changed() : TensorsOf(node)) {
-      const auto found = base_.find(value);
-      const std::string& base = found == base_.end() ? value : found->second;
+      const std::string& base = BaseOf(value);
       if (!constant) {
         read.insert(base);
       } else if (read.count(base) > 0) {
@@ -179,17 +197,22 @@ void ConstantEvaluator::FindChanges() {
   }
 }
 
+const absl::Status* ConstantEvaluator::FailureOf(const std::string& value) const {
+  const auto failed = failed_.find(value);
+  if (failed != failed_.end()) return &failed->second;
+  const auto changed = failed_changes_.find(BaseOf(value));
+  return changed == failed_changes_.end() ? nullptr : &changed->second;
+}
+
 absl::StatusOr<ConstantTensor> ConstantEvaluator::Evaluate(const std::string& value) {
   const std::string shown = PrintableText(value, kMaxShown);
   if (!IsConstant(value)) return NotComputed(shown, " depends on an argument of forward or on a parameter");
-  const auto base = base_.find(value);
-  if (changed_late_.count(base == base_.end() ? value : base->second) > 0) {
+  if (changed_late_.count(BaseOf(value)) > 0) {
     return NotComputed(shown, " is changed in place after an operator has read it");
   }
   if (!has_run_) Run();
   if (workspace_->Find(value) == nullptr && buffers_.count(value) > 0) ADJOIN_RETURN_IF_ERROR(LoadBuffer(value));
-  const auto failed = failed_.find(value);
-  if (failed != failed_.end()) return failed->second;
+  if (const absl::Status* failure = FailureOf(value)) return *failure;
   const ConstantView* view = workspace_->Find(value);
   if (view == nullptr) return NotComputed(shown, " is not computed");
   ConstantTensor tensor;
@@ -217,8 +240,7 @@ void ConstantEvaluator::Run() {
     // What follows from a failure has the failure's message.
     for (const std::string& value : TensorsOf(node)) {
       if (workspace_->Find(value) == nullptr && buffers_.count(value) > 0) status.Update(LoadBuffer(value));
-      const auto failed = failed_.find(value);
-      if (failed != failed_.end()) status.Update(failed->second);
+      if (const absl::Status* failure = FailureOf(value)) status.Update(*failure);
     }
     if (status.ok()) {
       status = ++nodes > limits_.nodes ? absl::ResourceExhaustedError(absl::StrCat(
@@ -234,18 +256,9 @@ void ConstantEvaluator::Run() {
       }
     }
     if (status.ok()) continue;
-    for (const std::vector<std::string>& values : {node.outputs, node.Changed()}) {
-      for (const std::string& value : values) failed_.emplace(value, status);
-    }
-    // So have all that would have seen a change that was not made.
-    for (const std::string& changed : node.Changed()) {
-      const auto found = base_.find(changed);
-      const std::string base = found == base_.end() ? changed : found->second;
-      failed_.emplace(base, status);
-      for (const auto& [value, its_base] : base_) {
-        if (its_base == base) failed_.emplace(value, status);
-      }
-    }
+    for (const std::string& value : node.outputs) failed_.emplace(value, status);
+    // All that would have seen a change that was not made.
+    for (const std::string& changed : node.Changed()) failed_changes_.emplace(BaseOf(changed), status);
   }
 }
 

@@ -55,7 +55,11 @@ class ConstantEvaluator {
 
  private:
   void FindConstants();
+  void FindBases();
+  std::set<std::string> ReachedBases() const;
   void FindChanges();
+  const std::string& BaseOf(const std::string& value) const;
+  const absl::Status* FailureOf(const std::string& value) const;  // null: none
   void Run();
   absl::Status RunNode(const OpNode& node);
   absl::Status LoadBuffer(const std::string& value);
@@ -63,11 +67,12 @@ class ConstantEvaluator {
   const Pt2Archive& archive_;
   const OpGraph& graph_;
   const ConstantLimits limits_;
-  std::set<std::string> buffers_;            // values that are buffers or constants of the program
-  std::set<std::string> constant_;           // values
-  std::map<std::string, std::string> base_;  // of a value: one value for all that may have elements in common
-  std::set<std::string> changed_late_;       // bases that a constant operator changes after a layer has read them
-  std::map<std::string, absl::Status> failed_;
+  std::set<std::string> buffers_;               // values that are buffers or constants of the program
+  std::set<std::string> constant_;              // values
+  std::map<std::string, std::string> base_;     // of a value: one value for all that may have elements in common
+  std::set<std::string> changed_late_;          // bases that a constant operator changes after a layer has read them
+  std::map<std::string, absl::Status> failed_;  // by value
+  std::map<std::string, absl::Status> failed_changes_;  // in place, by base
   std::unique_ptr<ConstantWorkspace> workspace_;
   bool has_run_ = false;
 };

@@ -251,6 +251,18 @@ TEST_F(ByHandTest, WhatAProgramClaimsIsBounded) {
   EXPECT_THAT(ErrorOf("outside"), HasSubstr("its indices are of float32"));
 }
 
+// Would take minutes if each pass over the program found one more value.
+TEST_F(ByHandTest, ProgramsInReverseOrderTakeNoLonger) {
+  for (int i = 0; i < 20000; ++i) {
+    const std::string next = i == 19999 ? "x" : absl::StrCat("v", i + 1);
+    Add("view", absl::StrCat("v", i), {{"self", TensorArgument({next})}}, {2, 3});
+    Add("add", absl::StrCat("w", i), {{"self", TensorArgument({i == 19999 ? "x" : absl::StrCat("w", i + 1)})}}, {2, 3});
+  }
+  const ConstantEvaluator constants(*archive_, graph_);
+  EXPECT_FALSE(constants.IsConstant("v0"));
+  EXPECT_FALSE(constants.IsConstant("w0"));
+}
+
 TEST_F(ByHandTest, ManyConstantsAreBoundedTogether) {
   for (int i = 0; i < 10; ++i) AddZeros(absl::StrCat("z", i), {100});
   EXPECT_EQ(ErrorOf("z9"), "");

@@ -248,6 +248,10 @@ def large_models(names):
 
 
 def randomize(model):
+    # Heads that begin with zeros, as ViT's, prove nothing.
+    for parameter in model.parameters():
+        if parameter.numel() > 1 and not parameter.any():
+            parameter.normal_(0, 0.3)
     for module in model.modules():
         if getattr(module, "running_mean", None) is not None:
             module.running_mean.normal_(0, 0.1)

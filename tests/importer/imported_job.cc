@@ -44,6 +44,14 @@ const std::vector<ArchiveCase>& ArchiveCases() {
       {"monai_unet.pt2", "monai_unet", "[1, 1, 2, 2, 1]", 1e-10, 4},
       {"dynunet.pt2", "dynunet", "[1, 1, 2, 1, 2]", 1e-10, 4},
       {"segresnet.pt2", "segresnet", "[2, 1, 1, 1, 2]", 1e-10, 4},
+      {"parameters.pt2", "parameters", "[1, 1, 1, 2]", 1e-10},
+      {"rotary.pt2", "rotary", "[2, 1]", 1e-10},
+      {"gpt2_by_hand.pt2", "gpt2_by_hand", "[2, 1]", 1e-10},
+      {"encoder.pt2", "encoder", "[1, 2, 1]", 1e-10},
+      {"frozen_norm.pt2", "frozen_norm", "[1, 1, 2, 1]", 1e-10},
+      {"several.pt2", "several", "[2, 1]", 1e-10},
+      {"vit.pt2", "vit", "[1, 1, 2, 1]", 1e-10},
+      {"convnext.pt2", "convnext", "[1, 1, 2, 1]", 1e-10},
   };
   return *cases;
 }
@@ -76,13 +84,14 @@ absl::StatusOr<JobSpec> ImportedJob(const ArchiveCase& test, int ranks, const Jo
   job.set_ranks(static_cast<uint32_t>(ranks));
   google::protobuf::TextFormat::ParseFromString(absl::StrCat("name: \"cut\" partition: ", test.partition),
                                                 job.add_layout());
+  // A field of another number of dims stays as it is.
+  const auto dims = std::count(test.partition.begin(), test.partition.end(), ',') + 1;
   for (Layer& layer : *job.mutable_layer()) {
-    const bool reads_field =
-        layer.input_size() == 0
-            ? &layer == &job.layer(0)
-            : std::any_of(model.inputs.begin(), model.inputs.end(),
-                          [&](const ImportedInput& input) { return input.field == layer.input(0); });
-    if (reads_field && layer.input_size() <= 1) layer.add_x("cut");
+    const std::string read = layer.input_size() == 0 ? model.inputs[0].field : layer.input(0);
+    if (layer.input_size() > 1 || (layer.input_size() == 0 && &layer != &job.layer(0))) continue;
+    for (const ImportedInput& input : model.inputs) {
+      if (input.field == read && static_cast<int64_t>(input.shape.size()) == dims) layer.add_x("cut");
+    }
   }
   return job;
 }
