@@ -13,6 +13,7 @@
 #include "base/status_macros.h"
 #include "importer/constants/constant_evaluator.h"
 #include "importer/layers/attention_pattern.h"
+#include "importer/layers/attention_product.h"
 #include "importer/layers/op_rules.h"
 #include "worker/model/safetensors.h"
 
@@ -77,19 +78,17 @@ class Importer {
 
   absl::StatusOr<ImportedModel> Run() {
     const std::vector<bool> live = LiveNodes();
-    std::set<size_t> within;
-    std::map<size_t, AttentionPattern> attention;
-    for (AttentionPattern& pattern : FindAttention(graph_)) {
-      within.insert(pattern.nodes.begin(), pattern.nodes.end());
-      attention[pattern.last] = std::move(pattern);
-    }
+    FindPatterns();
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-      const auto found = attention.find(i);
-      if (!live[i] || (within.count(i) > 0 && found == attention.end())) continue;
-      if (found == attention.end()) {
-        ImportNode(graph_.nodes[i]);
-      } else {
+      if (!live[i]) continue;
+      const auto found = attention_.find(i);
+      const auto chain = chains_.find(i);
+      if (found != attention_.end()) {
         ImportAttention(found->second);
+      } else if (chain != chains_.end()) {
+        ImportChain(chain->second);
+      } else if (within_.count(i) == 0) {
+        ImportNode(graph_.nodes[i]);
       }
     }
     if (!refusals_.empty() && !options_.outline) {
@@ -116,6 +115,23 @@ class Importer {
   }
 
  private:
+  // Operators that are one layer together.
+  void FindPatterns() {
+    for (AttentionPattern& pattern : FindAttention(graph_)) {
+      within_.insert(pattern.nodes.begin(), pattern.nodes.end());
+      const size_t last = pattern.last;
+      attention_[last] = std::move(pattern);
+    }
+    for (AttentionChain& chain : FindAttentionChains(graph_)) {
+      const bool is_taken =
+          std::any_of(chain.nodes.begin(), chain.nodes.end(), [&](size_t i) { return within_.count(i) > 0; });
+      if (is_taken) continue;
+      within_.insert(chain.nodes.begin(), chain.nodes.end());
+      const size_t last = chain.last;
+      chains_[last] = std::move(chain);
+    }
+  }
+
   // Nodes whose result, or the change that they make in place, is read by what the model returns. A change is read
   // where any tensor is needed that may have elements in common with what changes.
   std::vector<bool> LiveNodes() const {
@@ -248,6 +264,15 @@ class Importer {
     builder_.Forget(last);
   }
 
+  // What is no such layer after all is imported operator by operator.
+  void ImportChain(const AttentionChain& chain) {
+    for (const std::string& value : {chain.query, chain.key_turned, chain.value}) {
+      if (builder_.Forgotten(value)) return builder_.Forget(graph_.nodes[chain.last]);
+    }
+    if (AddAttentionChain(graph_, chain, builder_).ok()) return;
+    for (size_t i : chain.nodes) ImportNode(graph_.nodes[i]);
+  }
+
   absl::Status AddCustom(const OpNode& node) {
     Layer layer;
     layer.mutable_custom()->set_type(node.op);
@@ -299,6 +324,9 @@ class Importer {
   ConstantEvaluator constants_;
   LayerBuilder builder_;
   Refusals refusals_;
+  std::set<size_t> within_;                       // nodes of patterns
+  std::map<size_t, AttentionPattern> attention_;  // by their last node
+  std::map<size_t, AttentionChain> chains_;       // likewise
 };
 
 }  // namespace

@@ -58,6 +58,8 @@ struct AlignedInputs {
   int64_t DimOf(int64_t dim) const;
   // What a layer returns of which the value is `shape`, and the value of it.
   absl::StatusOr<ValueView> ResultOf(const std::vector<int64_t>& shape, int64_t batch) const;
+  // `view`, a value with the batch in front, with it where it was: `shape`.
+  absl::StatusOr<ValueView> Restored(const ValueView& view, const std::vector<int64_t>& shape) const;
 };
 
 class LayerBuilder {

@@ -32,24 +32,33 @@ int64_t AlignedInputs::DimOf(int64_t dim) const {
   return dim < batch ? dim + 1 : dim + (beside.first != 1) + (beside.second != 1);
 }
 
+absl::StatusOr<ValueView> AlignedInputs::Restored(const ValueView& view, const std::vector<int64_t>& shape) const {
+  if (!moved) return view;
+  std::vector<int64_t> order;
+  int64_t next = 1;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (i != batch_dim) {
+      order.push_back(next++);
+      continue;
+    }
+    if (beside.first != 1) order.push_back(next++);
+    order.push_back(0);
+    if (beside.second != 1) order.push_back(next++);
+  }
+  if (order.size() != view.dims()) return absl::InvalidArgumentError("its result has other dims than its inputs");
+  return view.Permuted(order).Reshaped(shape);
+}
+
 absl::StatusOr<ValueView> AlignedInputs::ResultOf(const std::vector<int64_t>& shape, int64_t batch) const {
   if (!moved) return ValueView::Of(shape);
   if (batch_dim >= shape.size()) return absl::InvalidArgumentError("its result lacks the dim of the batch");
-  std::vector<int64_t> base = {batch}, order;
+  std::vector<int64_t> base = {batch};
   for (size_t i = 0; i < shape.size(); ++i) {
-    const auto add = [&](int64_t extent) {
-      order.push_back(static_cast<int64_t>(base.size()));
-      base.push_back(extent);
-    };
-    if (i != batch_dim) {
-      add(shape[i]);
-      continue;
-    }
-    if (beside.first != 1) add(beside.first);
-    order.push_back(0);
-    if (beside.second != 1) add(beside.second);
+    if (i != batch_dim) base.push_back(shape[i]);
+    if (i == batch_dim && beside.first != 1) base.push_back(beside.first);
+    if (i == batch_dim && beside.second != 1) base.push_back(beside.second);
   }
-  return ValueView::Of(base).Permuted(order).Reshaped(shape);
+  return Restored(ValueView::Of(base), shape);
 }
 
 absl::StatusOr<AlignedInputs> LayerBuilder::Align(const std::vector<std::string>& values) {

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/status_macros.h"
+#include "importer/layers/attention_product.h"
 #include "importer/layers/op_rules.h"
 #include "importer/layers/rule_arguments.h"
 
@@ -222,7 +223,13 @@ absl::Status Einsum(const OpNode& node, LayerBuilder& builder) {
 
 const OpRules& ProductRules() {
   static const auto* rules = new OpRules{
-      {"__matmul__", Matmul}, {"addmm", Addmm}, {"bmm", Matmul}, {"einsum", Einsum}, {"matmul", Matmul}, {"mm", Matmul},
+      {"__matmul__", Matmul},
+      {"addmm", Addmm},
+      {"bmm", Matmul},
+      {"einsum", Einsum},
+      {"matmul", Matmul},
+      {"mm", Matmul},
+      {"scaled_dot_product_attention", ScaledDotProductAttention},
   };
   return *rules;
 }
