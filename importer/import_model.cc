@@ -15,6 +15,7 @@
 #include "importer/layers/attention_pattern.h"
 #include "importer/layers/attention_product.h"
 #include "importer/layers/op_rules.h"
+#include "importer/layers/window_attention_pattern.h"
 #include "worker/model/safetensors.h"
 
 namespace adjoin {
@@ -83,7 +84,10 @@ class Importer {
       if (!live[i]) continue;
       const auto found = attention_.find(i);
       const auto chain = chains_.find(i);
-      if (found != attention_.end()) {
+      const auto window = windows_.find(i);
+      if (window != windows_.end()) {
+        ImportWindows(window->second);
+      } else if (found != attention_.end()) {
         ImportAttention(found->second);
       } else if (chain != chains_.end()) {
         ImportChain(chain->second);
@@ -117,6 +121,11 @@ class Importer {
  private:
   // Operators that are one layer together.
   void FindPatterns() {
+    for (WindowAttentionPattern& pattern : FindWindowAttention(graph_, constants_)) {
+      within_.insert(pattern.nodes.begin(), pattern.nodes.end());
+      const size_t last = pattern.last;
+      windows_[last] = std::move(pattern);
+    }
     for (AttentionPattern& pattern : FindAttention(graph_)) {
       within_.insert(pattern.nodes.begin(), pattern.nodes.end());
       const size_t last = pattern.last;
@@ -255,6 +264,15 @@ class Importer {
     if (!options_.outline || !AddCustom(node).ok()) builder_.Forget(node);
   }
 
+  void ImportWindows(const WindowAttentionPattern& pattern) {
+    const OpNode& last = graph_.nodes[pattern.last];
+    if (builder_.Forgotten(pattern.input)) return builder_.Forget(last);
+    const absl::Status status = AddWindowAttention(graph_, pattern, builder_);
+    if (status.ok()) return;
+    refusals_.Add(last, std::string(status.message()));
+    builder_.Forget(last);
+  }
+
   void ImportAttention(const AttentionPattern& pattern) {
     const OpNode& last = graph_.nodes[pattern.last];
     if (builder_.Forgotten(pattern.input)) return builder_.Forget(last);
@@ -326,7 +344,8 @@ class Importer {
   Refusals refusals_;
   std::set<size_t> within_;                       // nodes of patterns
   std::map<size_t, AttentionPattern> attention_;  // by their last node
-  std::map<size_t, AttentionChain> chains_;       // likewise
+  std::map<size_t, WindowAttentionPattern> windows_;
+  std::map<size_t, AttentionChain> chains_;  // likewise
 };
 
 }  // namespace

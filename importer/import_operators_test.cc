@@ -216,6 +216,55 @@ TEST(ImportOperatorsTest, LooksPositionsUpAsTheFirstRowsOfATable) {
   EXPECT_THAT(model->layers[0].parameter().length(), ElementsAre(5, 4));
 }
 
+TEST(ImportOperatorsTest, MakesOneLayerOfAttentionThatIsWrittenByHand) {
+  for (const bool causal : {false, true}) {
+    Program program({2, 5, 8});
+    program.Node("view.default", {{"self", "x"}, {"size", {2, 5, 2, 4}}}, "a", {2, 5, 2, 4});
+    program.Node("transpose.int", {{"self", "a"}, {"dim0", 1}, {"dim1", 2}}, "q", {2, 2, 5, 4});
+    program.Node("transpose.int", {{"self", "q"}, {"dim0", -2}, {"dim1", -1}}, "k", {2, 2, 4, 5});
+    program.Node("matmul.default", {{"self", "q"}, {"other", "k"}}, "scores", {2, 2, 5, 5});
+    program.Node("div.Tensor", {{"self", "scores"}, {"other", 4.0}}, "scaled", {2, 2, 5, 5});
+    if (causal) {
+      const json infinite = {{"as_float", "-Infinity"}};
+      program.Node("full.default", {{"size", {5, 5}}, {"fill_value", infinite}}, "full", {5, 5});
+      program.Node("triu.default", {{"self", "full"}, {"diagonal", 1}}, "mask", {5, 5});
+      program.Node("add.Tensor", {{"self", "scaled"}, {"other", "mask"}}, "masked", {2, 2, 5, 5});
+    }
+    program.Node("softmax.int", {{"self", causal ? "masked" : "scaled"}, {"dim", -1}}, "p", {2, 2, 5, 5});
+    program.Node("matmul.default", {{"self", "p"}, {"other", "q"}}, "y", {2, 2, 5, 4});
+    program.Node("transpose.int", {{"self", "y"}, {"dim0", 1}, {"dim1", 2}}, "t", {2, 5, 2, 4});
+    program.Node("reshape.default", {{"self", "t"}, {"shape", {2, 5, 8}}}, "z", {2, 5, 8});
+    const auto model = program.Import();
+    EXPECT_EQ(Text(model), "matmul: attention(x,x,x)");
+    ASSERT_TRUE(model.ok());
+    const Attention& attention = model->layers[0].attention();
+    EXPECT_EQ(attention.heads(), 2u);
+    EXPECT_FALSE(attention.projections());
+    EXPECT_EQ(attention.scale(), 0.25);
+    EXPECT_EQ(attention.causal(), causal);
+    EXPECT_FALSE(attention.score_bias());
+  }
+}
+
+TEST(ImportOperatorsTest, AttendsWithABiasOfTheScores) {
+  Program program({2, 3, 5, 4});
+  program.Parameter("p_bias", "bias", {1, 3, 5, 5});
+  program.Node("scaled_dot_product_attention.default",
+               {{"query", "x"}, {"key", "x"}, {"value", "x"}, {"attn_mask", "p_bias"}}, "y", {2, 3, 5, 4});
+  const auto model = program.Import();
+  EXPECT_THAT(Text(model), HasSubstr("scaled_dot_product_attention: attention("));
+  ASSERT_TRUE(model.ok());
+  bool found = false;
+  for (const Layer& layer : model->layers) {
+    if (!layer.has_attention()) continue;
+    found = true;
+    EXPECT_TRUE(layer.attention().score_bias());
+    EXPECT_FALSE(layer.attention().has_scale());
+    EXPECT_EQ(layer.input(3), "bias");
+  }
+  EXPECT_TRUE(found);
+}
+
 TEST(ImportOperatorsTest, RefusesByOperatorAndModule) {
   const std::string stack = "L__self__,,Model;L__self___part,part,Part";
   struct Case {
