@@ -1,6 +1,7 @@
 #include "planner/picture/picture_rows.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "absl/status/status.h"
@@ -63,6 +64,18 @@ int InputOf(const std::string& role) {
   return input;
 }
 
+// What decides what a movement does: all of it but its name, its id and its numbers.
+std::string GeometryOf(const OperatorPlan& op) {
+  OperatorPlan geometry;
+  *geometry.mutable_from() = op.from();
+  *geometry.mutable_to() = op.to();
+  *geometry.mutable_reading() = op.reading();
+  if (op.has_read()) *geometry.mutable_read() = op.read();
+  *geometry.mutable_source() = op.source();
+  geometry.set_differentiable(op.differentiable());
+  return geometry.SerializeAsString();
+}
+
 class RowMaker {
  public:
   RowMaker(const Plan& plan, const PlanReport& report)
@@ -76,14 +89,15 @@ class RowMaker {
   };
 
   void Prepare();
-  absl::StatusOr<std::shared_ptr<TensorCut>> CutOf(uint32_t value) const;
+  absl::StatusOr<std::shared_ptr<const TensorCut>> CutOf(uint32_t value);
   TensorView ViewOf(const LayerPlan& layer) const;
   bool Follows(int layer) const;
   absl::Status AddField(uint32_t value);
   absl::Status AddLayer(int index);
   absl::Status AddLosses();
   absl::Status AddOutputs();
-  absl::Status AddMovement(const OperatorUse& use, std::vector<MovementRow>& list) const;
+  absl::Status AddMovement(const OperatorUse& use, std::vector<MovementRow>& list);
+  absl::StatusOr<MovementFacts> KnownFactsOf(const OperatorPlan& op);
   absl::Status AddParameters(const LayerPlan& layer, PictureRow& row);
   void SetTensorTexts(uint32_t value, PictureRow& row) const;
   void AddTimes(int layer, PictureRow& row) const;
@@ -98,6 +112,9 @@ class RowMaker {
   std::vector<TensorView> views_;             // by value
   std::vector<int> row_of_;                   // by value; -1: none yet
   std::set<uint32_t> shown_parameters_;
+  // Blocks that come again have the same cuts and movements: by what decides them.
+  std::map<std::string, std::shared_ptr<const TensorCut>> cuts_;
+  std::map<std::string, MovementFacts> facts_;
   std::vector<PictureRow> rows_;
 };
 
@@ -123,17 +140,24 @@ void RowMaker::Prepare() {
 }
 
 // The value's cut with the halos that its readers fetch.
-absl::StatusOr<std::shared_ptr<TensorCut>> RowMaker::CutOf(uint32_t value) const {
+absl::StatusOr<std::shared_ptr<const TensorCut>> RowMaker::CutOf(uint32_t value) {
   const ValuePlan& plan = program_.value(value);
-  ADJOIN_ASSIGN_OR_RETURN(TensorCut cut, TensorCut::Of(plan.layout()));
-  if (plan.has_read()) ADJOIN_RETURN_IF_ERROR(cut.AddHalos(plan.read()));
+  std::vector<const OperatorPlan*> fetches;
+  if (plan.has_read()) fetches.push_back(&plan.read());
   for (const Reader& reader : readers_[value]) {
     for (const OperatorUse& use : program_.layer(reader.layer).op()) {
       if (!IsInputRole(use.role()) || InputOf(use.role()) != reader.input) continue;
-      ADJOIN_RETURN_IF_ERROR(cut.AddHalos(program_.op(use.index())));
+      if (!program_.op(use.index()).reading().empty()) fetches.push_back(&program_.op(use.index()));
     }
   }
-  return std::make_shared<TensorCut>(std::move(cut));
+  std::string key = plan.layout().SerializeAsString();
+  for (const OperatorPlan* op : fetches) absl::StrAppend(&key, "|", GeometryOf(*op));
+  std::shared_ptr<const TensorCut>& known = cuts_[key];
+  if (known != nullptr) return known;
+  ADJOIN_ASSIGN_OR_RETURN(TensorCut cut, TensorCut::Of(plan.layout()));
+  for (const OperatorPlan* op : fetches) ADJOIN_RETURN_IF_ERROR(cut.AddHalos(*op));
+  known = std::make_shared<const TensorCut>(std::move(cut));
+  return known;
 }
 
 TensorView RowMaker::ViewOf(const LayerPlan& layer) const {
@@ -158,9 +182,18 @@ bool RowMaker::Follows(int index) const {
   return x.SerializeAsString() == y.SerializeAsString() && !layer.spec().has_permute();
 }
 
-absl::Status RowMaker::AddMovement(const OperatorUse& use, std::vector<MovementRow>& list) const {
+absl::StatusOr<MovementFacts> RowMaker::KnownFactsOf(const OperatorPlan& op) {
+  const std::string key = GeometryOf(op);
+  const auto known = facts_.find(key);
+  if (known != facts_.end()) return known->second;
+  ADJOIN_ASSIGN_OR_RETURN(const MovementFacts facts, FactsOf(op));
+  facts_.emplace(key, facts);
+  return facts;
+}
+
+absl::Status RowMaker::AddMovement(const OperatorUse& use, std::vector<MovementRow>& list) {
   const OperatorPlan& op = program_.op(use.index());
-  ADJOIN_ASSIGN_OR_RETURN(MovementFacts facts, FactsOf(op));
+  ADJOIN_ASSIGN_OR_RETURN(MovementFacts facts, KnownFactsOf(op));
   list.push_back({op.name(), use.role(), std::move(facts)});
   return absl::OkStatus();
 }
@@ -203,7 +236,7 @@ absl::Status RowMaker::AddParameters(const LayerPlan& layer, PictureRow& row) {
     if (shown.trained && program_.training()) {
       shown.gradient = "gradient stays at home";
       if (parameter.has_sync()) {
-        ADJOIN_ASSIGN_OR_RETURN(const MovementFacts facts, FactsOf(parameter.sync()));
+        ADJOIN_ASSIGN_OR_RETURN(const MovementFacts facts, KnownFactsOf(parameter.sync()));
         shown.gradient = absl::StrCat("gradient ", FactsText(facts));
         shown.bytes = facts.bytes;
       }
