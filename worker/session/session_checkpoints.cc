@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <random>
 #include <utility>
 
@@ -13,6 +14,7 @@
 #include "planner/plan/planner.h"
 #include "primitives/comm/communicator.h"
 #include "worker/checkpoint/manifest.h"
+#include "worker/tensorboard/event_log.h"
 
 namespace adjoin {
 namespace {
@@ -29,6 +31,16 @@ absl::Duration MonotonicNow() { return absl::FromChrono(std::chrono::steady_cloc
 
 RankSums SumsOf(Trainer& trainer) {
   return [&trainer](const std::vector<double>& numbers) { return trainer.SumOverRanks(numbers); };
+}
+
+absl::Status ReadParts(FileSystem::Source& source, int64_t bytes,
+                       const std::function<absl::Status(const std::string&)>& on_part) {
+  for (int64_t done = 0; done < bytes; done += kCopiedAtOnce) {
+    std::string part(static_cast<size_t>(std::min(kCopiedAtOnce, bytes - done)), '\0');
+    ADJOIN_RETURN_IF_ERROR(source.Read(done, part.data(), static_cast<int64_t>(part.size())));
+    ADJOIN_RETURN_IF_ERROR(on_part(part));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -164,11 +176,15 @@ absl::Status SessionCheckpoints::TakeOverMetrics(const Resumed& resumed) {
   for (const Manifest::File& file : manifest.files) {
     if (file.name != kMetricsCopy) continue;
     ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<FileSystem::Source> source, files_->Open(PathOf(folder, file.name)));
-    for (int64_t done = 0; done < file.bytes; done += kCopiedAtOnce) {
-      std::string lines(static_cast<size_t>(std::min(kCopiedAtOnce, file.bytes - done)), '\0');
-      ADJOIN_RETURN_IF_ERROR(source->Read(done, lines.data(), static_cast<int64_t>(lines.size())));
-      ADJOIN_RETURN_IF_ERROR(output_->AppendMetrics(lines));
-    }
+    StepSeconds seconds;
+    ADJOIN_RETURN_IF_ERROR(ReadParts(*source, file.bytes, [&](const std::string& lines) {
+      seconds.Add(lines);
+      return absl::OkStatus();
+    }));
+    output_->BeginPast(seconds.seconds());
+    ADJOIN_RETURN_IF_ERROR(
+        ReadParts(*source, file.bytes, [&](const std::string& lines) { return output_->AppendMetrics(lines); }));
+    output_->EndPast();
   }
   return absl::OkStatus();
 }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/deadline.h"
 #include "base/output_dir.h"
@@ -12,6 +13,8 @@ namespace adjoin {
 namespace {
 
 constexpr absl::Duration kOutputLockTimeout = absl::Seconds(60);
+
+double SecondsNow() { return absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()); }
 
 // The attempt's folder, below the output root; "" for the root itself.
 std::string AttemptPath(const SessionEnvironment& environment) {
@@ -38,18 +41,35 @@ absl::Status SessionOutput::Open() {
   if (!metrics.ok()) return AsShown(metrics.status());
   metrics_ = *std::move(metrics);
   AddArtifact(kMetricsFile);
+  if (!environment_.spec().train().tensorboard()) return absl::OkStatus();
+  absl::StatusOr<std::unique_ptr<EventLog>> events =
+      EventLog::Create(absl::StrCat(attempt_->folder(), "/", kEventFile), SecondsNow);
+  if (!events.ok()) return AsShown(events.status());
+  events_ = *std::move(events);
+  AddArtifact(kEventFile);
   return absl::OkStatus();
 }
 
 absl::Status SessionOutput::WriteMetrics(const MetricsWriter::Line& line) {
   if (metrics_ == nullptr) return absl::OkStatus();
   const SessionActivity::Files files(environment_.activity);
-  return AsShown(metrics_->Write(line));
+  const std::string text = MetricsWriter::TextOf(line);
+  ADJOIN_RETURN_IF_ERROR(AsShown(metrics_->Append(text)));
+  return events_ == nullptr ? absl::OkStatus() : AsShown(events_->Add(text));
 }
 
 absl::Status SessionOutput::AppendMetrics(const std::string& lines) {
   if (metrics_ == nullptr) return absl::OkStatus();
-  return AsShown(metrics_->Append(lines));
+  ADJOIN_RETURN_IF_ERROR(AsShown(metrics_->Append(lines)));
+  return events_ == nullptr ? absl::OkStatus() : AsShown(events_->Add(lines));
+}
+
+void SessionOutput::BeginPast(double seconds) {
+  if (events_ != nullptr) events_->BeginPast(seconds);
+}
+
+void SessionOutput::EndPast() {
+  if (events_ != nullptr) events_->EndPast();
 }
 
 std::string SessionOutput::metrics_path() const {
@@ -64,7 +84,9 @@ absl::StatusOr<std::string> SessionOutput::PathOfNewFile(const std::string& name
 
 absl::Status SessionOutput::CheckAndRestore() const {
   ADJOIN_RETURN_IF_ERROR(attempt_->CheckLatest());
-  return AsShown(metrics_->RestoreAt(absl::StrCat(attempt_->folder(), "/", kMetricsFile)));
+  ADJOIN_RETURN_IF_ERROR(AsShown(metrics_->RestoreAt(absl::StrCat(attempt_->folder(), "/", kMetricsFile))));
+  if (events_ == nullptr) return absl::OkStatus();
+  return AsShown(events_->RestoreAt(absl::StrCat(attempt_->folder(), "/", kEventFile)));
 }
 
 absl::StatusOr<std::string> SessionOutput::FindFolder() {
@@ -88,8 +110,9 @@ absl::Status SessionOutput::Publish(const MetricsWriter::Line& summary) {
   if (!environment_.writes()) return absl::OkStatus();
   const SessionActivity::Files files(environment_.activity);
   ADJOIN_RETURN_IF_ERROR(CheckAndRestore());
-  ADJOIN_RETURN_IF_ERROR(AsShown(metrics_->Write(summary)));
+  ADJOIN_RETURN_IF_ERROR(WriteMetrics(summary));
   ADJOIN_RETURN_IF_ERROR(AsShown(metrics_->Sync()));
+  if (events_ != nullptr) ADJOIN_RETURN_IF_ERROR(AsShown(events_->Sync()));
   return attempt_->Publish(artifacts_, Deadline::After(kOutputLockTimeout));
 }
 

@@ -1,5 +1,6 @@
-// The files of a session's results: the attempt's folder, metrics.jsonl, and the list of what is published in the end.
-// Rank 0 writes them; on the other ranks only FindFolder and AsShown have something to do.
+// The files of a session's results: the attempt's folder, metrics.jsonl, beside it the event file of TensorBoard's
+// where the job asks for one, and the list of what is published in the end. Rank 0 writes them; on the other ranks only
+// FindFolder and AsShown have something to do.
 //
 //   ADJOIN_RETURN_IF_ERROR(output.Open());
 //   ADJOIN_RETURN_IF_ERROR(output.WriteMetrics({{"type", "step"}, {"step", int64_t{1}}}));
@@ -21,6 +22,7 @@
 #include "worker/data/path_rules.h"
 #include "worker/session/attempt_output.h"
 #include "worker/session/session_environment.h"
+#include "worker/tensorboard/event_log.h"
 #include "worker/training/metrics_writer.h"
 
 namespace adjoin {
@@ -32,13 +34,15 @@ class SessionOutput {
   SessionOutput(const SessionOutput&) = delete;
   SessionOutput& operator=(const SessionOutput&) = delete;
 
-  // Begins the attempt's folder and metrics.jsonl. Before every other method.
+  // Begins the attempt's folder and the files that grow. Before every other method.
   absl::Status Open();
 
-  // Writes one line to metrics.jsonl.
+  // Writes one line to metrics.jsonl, and its scalars to the event file.
   absl::Status WriteMetrics(const MetricsWriter::Line& line);
-  // Appends lines that an earlier attempt wrote, as they are.
+  // Appends lines that an earlier attempt wrote, as they are. Before the first of them: how long their steps took.
+  void BeginPast(double seconds);
   absl::Status AppendMetrics(const std::string& lines);
+  void EndPast();
   // Path of metrics.jsonl below the output root, and its bytes so far. On rank 0 only.
   std::string metrics_path() const;
   int64_t metrics_bytes() const { return metrics_->size(); }
@@ -62,13 +66,15 @@ class SessionOutput {
   absl::Status Publish(const MetricsWriter::Line& summary);
 
  private:
-  // Fails where a later attempt has begun; makes the attempt's folder and metrics.jsonl again where they were removed.
+  // Fails where a later attempt has begun; makes the attempt's folder and the files that grow again where they were
+  // removed.
   absl::Status CheckAndRestore() const;
 
   const SessionEnvironment& environment_;
   std::shared_ptr<AttemptOutput> attempt_;  // on rank 0, as is the next one
   std::unique_ptr<MetricsWriter> metrics_;
-  std::optional<HeldPath> folder_;  // on other ranks, once found: the folder of rank 0's attempt
+  std::unique_ptr<EventLog> events_;  // null: the job asks for none
+  std::optional<HeldPath> folder_;    // on other ranks, once found: the folder of rank 0's attempt
   std::vector<std::string> artifacts_;
 };
 
