@@ -23,6 +23,7 @@
 #include "base/shell_completion.h"
 #include "base/status_macros.h"
 #include "base/watchdog.h"
+#include "cli/color.h"
 #include "cli/commands.h"
 #include "cli/completed_names.h"
 #include "cli/import.h"
@@ -41,6 +42,7 @@ struct Arguments {
   LogOptions logs;
   PsOptions ps;
   ViewArguments views;
+  ColorChoice color = ColorChoice::kAuto;
   ExportOptions model;
   std::string job, name, output;
   PlanOptions plan;
@@ -387,6 +389,7 @@ void AddQueries(CLI::App& app, Arguments& a, Command& chosen) {
 
   AddMetricsCommand(app, a.options, a.views, chosen);
   AddCompareCommand(app, a.options, a.views, chosen);
+  AddTopCommand(app, a.options, a.views, chosen);
 
   CLI::App* get = app.add_subcommand("get", "Fetch a result of a job");
   AddJob(get, a);
@@ -463,6 +466,7 @@ int RunAdjoin(int argc, char** argv, const LayerRules& rules) {
                  "How long to try again while the coordinator does not answer; 0: not at all")
       ->capture_default_str()
       ->check(CLI::Range(0.0, 1e6).description(""));
+  AddColorOption(app, arguments.color);
   AddTlsOptions(app, arguments.tls);
   AddTokenOption(app, arguments.token_file);
   AddJobCommands(app, arguments, chosen);
@@ -484,6 +488,7 @@ int RunAdjoin(int argc, char** argv, const LayerRules& rules) {
   sources.handed_on = [&](const CLI::App& command) { return command.get_name() == "verify" ? &verify : nullptr; };
   if (std::optional<int> code = ParseFlags(app, argc, argv, page, sources)) return *code;
   signal(SIGPIPE, SIG_DFL);  // `adjoin logs JOB | head` ends quietly
+  arguments.options.color = UsesColor(arguments.color);
   arguments.options.client.retry = absl::Seconds(arguments.retry_seconds);
   arguments.options.client.notice = [](const std::string& text) {
     std::cerr << "adjoin: " << PrintableText(text) << std::endl;

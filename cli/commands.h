@@ -26,6 +26,7 @@ inline constexpr int kExitCancelled = 103;  // the followed job was cancelled
 struct CommandOptions {
   ClientOptions client;
   Format format = Format::kTable;
+  bool color = false;  // states are painted, in text for people
 };
 
 struct SubmitOptions {
@@ -78,6 +79,12 @@ struct PsOptions {
   double watch_seconds = 0;         // again and again, so often; 0: once
 };
 
+struct TopOptions {
+  std::string owner;    // empty: all
+  uint32_t limit = 50;  // of the jobs that have ended
+  double interval_seconds = 2;
+};
+
 struct PlanOptions {
   std::string spec_file;  // "-" is standard input
   SpecChanges changes;
@@ -125,6 +132,8 @@ absl::StatusOr<int> RunPlan(const PlanOptions& options, const LayerRules& rules)
 // Becomes the program `binary` (empty: adjoin-verify beside this one). Returns only where that fails.
 absl::StatusOr<int> RunVerify(const std::string& binary, const std::vector<std::string>& arguments);
 absl::StatusOr<int> RunPs(const CommandOptions& options, const PsOptions& ps);
+// The jobs and workers again and again on the whole terminal, until the user leaves; where there is none, once.
+absl::StatusOr<int> RunTop(const CommandOptions& options, const TopOptions& top);
 absl::StatusOr<int> RunDescribe(const CommandOptions& options, const std::string& job);
 absl::StatusOr<int> RunEvents(const CommandOptions& options, const std::string& job, bool follow);
 absl::StatusOr<int> RunLogs(const CommandOptions& options, const LogOptions& logs);

@@ -127,8 +127,18 @@ absl::StatusOr<Response> CoordinatorClient::Call(Method<Request, Response> metho
   while (true) {
     grpc::ClientContext context;
     SetDeadline(context, timeout);
+    {
+      absl::MutexLock lock(&mutex_);
+      if (cancelled_) return absl::CancelledError("cancelled");
+      reading_ = &context;
+    }
     Response response;
     grpc::Status status = ((*stub_).*method)(&context, request, &response);
+    {
+      absl::MutexLock lock(&mutex_);
+      reading_ = nullptr;
+      if (cancelled_ && !status.ok()) return absl::CancelledError("cancelled");
+    }
     FitParts(&response);  // other users' and other releases' text comes to a terminal
     if (status.ok()) return response;
     if (!IsBreak(status) || !TryAgain(outage)) return Check(status);

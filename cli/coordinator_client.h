@@ -94,7 +94,7 @@ class CoordinatorClient {
   absl::Status GetArtifact(GetArtifactRequest request,
                            const std::function<absl::Status(const ArtifactChunk&)>& on_chunk);
 
-  // Ends the stream that another thread reads, and all later ones, with kCancelled.
+  // Ends the call or stream that another thread waits for, and all later ones, with kCancelled.
   void Cancel();
 
  private:
@@ -129,7 +129,7 @@ class CoordinatorClient {
   absl::Mutex mutex_;
   MonotonicCondition changed_;
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
-  grpc::ClientContext* reading_ ABSL_GUARDED_BY(mutex_) = nullptr;  // the stream that is read now
+  grpc::ClientContext* reading_ ABSL_GUARDED_BY(mutex_) = nullptr;  // the call that is made now
 };
 
 }  // namespace adjoin

@@ -9,6 +9,7 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
+#include "cli/color.h"
 #include "cli/commands.h"
 #include "cli/job_display.h"
 #include "cli/text.h"
@@ -68,7 +69,7 @@ absl::StatusOr<JobSummary> ShowUntilEnd(const CommandOptions& options, Coordinat
 
 absl::StatusOr<int> RunFollow(const CommandOptions& options, const std::string& job) {
   const bool table = options.format == Format::kTable;
-  JobDisplay display;
+  JobDisplay display(/*redraws=*/true, options.color);
   ClientOptions client_options = options.client;
   client_options.notice = [&](const std::string& text) {
     if (table) display.End();
@@ -87,7 +88,10 @@ absl::StatusOr<int> RunFollow(const CommandOptions& options, const std::string& 
     return absl::Status(status.code(), absl::StrCat(std::string(status.message()), " (", job,
                                                     " may go on: `adjoin follow ", job, "`)"));
   }
-  if (table) std::cout << EndLine(*last) << std::endl;
+  if (table) {
+    const std::string line = EndLine(*last);
+    std::cout << (options.color ? PaintStateAfter(last->job_id(), line) : line) << std::endl;
+  }
   return last->state() == SUCCEEDED ? 0 : last->state() == CANCELLED ? kExitCancelled : kExitFailed;
 }
 

@@ -18,13 +18,14 @@ namespace adjoin {
 class JobDisplay {
  public:
   // `redraws`: false where the output is plain lines also on a terminal.
-  explicit JobDisplay(bool redraws = true);
+  // `color`: states are painted.
+  explicit JobDisplay(bool redraws = true, bool color = false);
   void Show(const JobSummary& job);
   // Clears the line, so that other lines can follow.
   void End() const;
 
  private:
-  const bool terminal_;
+  const bool terminal_, color_;
   JobState last_state_ = JOB_STATE_UNSPECIFIED;
   std::string last_reason_;
   std::chrono::steady_clock::time_point last_time_;

@@ -25,6 +25,7 @@
 #include "base/printable_text.h"
 #include "base/status_macros.h"
 #include "base/unique_fd.h"
+#include "cli/color.h"
 #include "cli/commands.h"
 #include "cli/job_display.h"
 #include "cli/launch.h"
@@ -205,7 +206,7 @@ absl::StatusOr<int> RunOn(const OwnCluster& cluster, const CommandOptions& optio
   ADJOIN_RETURN_IF_ERROR(cluster.Alive());
   if (!submitted.ok()) return AtIncludedFile(submitted.status(), loaded);
   if (!watch.SetJob(submitted->job_id())) return kExitCancelled;
-  JobDisplay display(redraws);
+  JobDisplay display(redraws, options.color);
   const absl::StatusOr<JobSummary> end = ShowUntilEnd(options, client, submitted->job_id(), display);
   if (!end.ok()) {
     if (watch.interrupted()) return kExitCancelled;
@@ -216,7 +217,8 @@ absl::StatusOr<int> RunOn(const OwnCluster& cluster, const CommandOptions& optio
   const std::string results =
       (std::filesystem::absolute(output_root) / loaded.parsed.spec.output_dir()).lexically_normal();
   if (options.format == Format::kTable) {
-    std::cout << EndLine(*end) << std::endl;
+    const std::string line = EndLine(*end);
+    std::cout << (options.color ? PaintStateAfter(end->job_id(), line) : line) << std::endl;
     if (end->state() == SUCCEEDED) std::cout << "results in " << PrintableText(results) << std::endl;
   }
   return end->state() == SUCCEEDED ? 0 : end->state() == CANCELLED ? kExitCancelled : kExitFailed;

@@ -66,4 +66,32 @@ void AddCompareCommand(CLI::App& app, CommandOptions& options, ViewArguments& ar
   });
 }
 
+void AddTopCommand(CLI::App& app, CommandOptions& options, ViewArguments& arguments, ChosenCommand& chosen) {
+  CLI::App* command = app.add_subcommand(
+      "top", "Show jobs and workers on the whole terminal, as they are now, until q is pressed; in a pipe once");
+  TopOptions& top = arguments.top;
+  command->add_option("-i,--interval", top.interval_seconds, "Seconds between two questions to the coordinator")
+      ->capture_default_str()
+      ->check(CLI::Range(0.1, 3600.0).description(""))
+      ->type_name("SECONDS");
+  command->add_option("--limit", top.limit, "So many of the jobs that have ended, the newest")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000).description(""));
+  command->add_option("--owner", top.owner, "Only jobs that this user submitted")->type_name("USER");
+  command->callback([&options, &top, &chosen] { chosen = [&options, &top] { return RunTop(options, top); }; });
+}
+
+void AddColorOption(CLI::App& app, ColorChoice& color) {
+  const auto read = [&color](const std::string& name) {
+    if (name != "auto" && name != "always" && name != "never") {
+      throw CLI::ValidationError("--color", "'" + name + "' is not auto, always or never");
+    }
+    color = name == "always" ? ColorChoice::kAlways : name == "never" ? ColorChoice::kNever : ColorChoice::kAuto;
+  };
+  app.add_option_function<std::string>("--color", read,
+                                       "Whether states are painted: always, never, or auto: on a terminal, unless "
+                                       "NO_COLOR is set or TERM is dumb; absent: auto")
+      ->type_name("WHEN");
+}
+
 }  // namespace adjoin

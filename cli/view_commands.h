@@ -13,6 +13,7 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
+#include "cli/color.h"
 #include "cli/commands.h"
 
 namespace adjoin {
@@ -24,10 +25,14 @@ struct ViewArguments {
   std::string metrics_format = "json", metrics_rows;
   CompareOptions compare;
   std::string compare_format = "table";
+  TopOptions top;
 };
 
 void AddMetricsCommand(CLI::App& app, CommandOptions& options, ViewArguments& arguments, ChosenCommand& chosen);
 void AddCompareCommand(CLI::App& app, CommandOptions& options, ViewArguments& arguments, ChosenCommand& chosen);
+void AddTopCommand(CLI::App& app, CommandOptions& options, ViewArguments& arguments, ChosenCommand& chosen);
+// --color, of all commands.
+void AddColorOption(CLI::App& app, ColorChoice& color);
 
 }  // namespace adjoin
 
