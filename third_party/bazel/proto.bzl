@@ -10,7 +10,8 @@ def cc_message_library(name, src, deps = [], visibility = None):
         name = name + "_protoc",
         srcs = [src] + [d + "_proto" for d in deps],
         outs = [base + ".pb.h", base + ".pb.cc"],
-        cmd = "protoc -I. --cpp_out=$(GENDIR) $(location %s)" % src,
+        # Without the comments, which repeat those of the .proto file: a change of one would compile almost everything anew.
+        cmd = "protoc -I. --cpp_out=$(GENDIR) $(location %s) && sed -i '/^ *\\/\\//d' $(RULEDIR)/%s.pb.h" % (src, base),
     )
     native.filegroup(
         name = name + "_proto",
