@@ -145,6 +145,20 @@ void ConstantEvaluator::FindBases() {
   for (const std::string& value : values) end_of(value);
 }
 
+namespace {
+
+// The tensors of whose elements the results depend: of zeros in the shape and type of another tensor, not on that one.
+std::vector<std::string> ElementsReadBy(const OpNode& node) {
+  static const auto* of_shape_alone = new std::set<std::string>{"empty_like", "full_like", "new_empty", "new_full",
+                                                                "new_ones",   "new_zeros", "ones_like", "zeros_like"};
+  std::vector<std::string> read = TensorsOf(node);
+  if (of_shape_alone->count(node.op) > 0)
+    read.erase(std::remove(read.begin(), read.end(), node.Tensor("self")), read.end());
+  return read;
+}
+
+}  // namespace
+
 std::set<std::string> ConstantEvaluator::ReachedBases() const {
   std::set<std::string> reached;
   std::vector<std::string> next;  // bases whose readers have not been visited
@@ -163,7 +177,7 @@ std::set<std::string> ConstantEvaluator::ReachedBases() const {
   std::set<std::string> of_buffers;
   for (const std::string& buffer : buffers_) of_buffers.insert(BaseOf(buffer));
   for (const OpNode& node : graph_.nodes) {
-    const std::vector<std::string> read = TensorsOf(node);
+    const std::vector<std::string> read = ElementsReadBy(node);
     for (const std::string& value : read) readers[BaseOf(value)].push_back(&node);
     // A buffer that the program changes has another value at every step.
     for (const std::string& value : node.Changed()) {
