@@ -265,6 +265,19 @@ TEST(ImportOperatorsTest, AttendsWithABiasOfTheScores) {
   EXPECT_TRUE(found);
 }
 
+TEST(ImportOperatorsTest, RefusesResultsOfAnotherShapeThanTheyHave) {
+  Program program({2, 3});
+  program.Node("relu.default", {{"self", "x"}}, "a", {2, 3, 4, 5, 6});
+  program.Node("select.int", {{"self", "a"}, {"dim", 4}, {"index", 0}}, "b", {2, 3, 4, 5});
+  EXPECT_THAT(program.Error(), HasSubstr("another shape than the program says"));
+  Program parameter({2, 3});
+  parameter.Parameter("p", "p", {3});
+  parameter.Node("alias.default", {{"self", "p"}}, "a", {1, 1, 3});
+  parameter.Node("select.int", {{"self", "a"}, {"dim", 0}, {"index", 0}}, "b", {1, 3});
+  parameter.Node("add.Tensor", {{"self", "x"}, {"other", "b"}}, "y", {2, 3});
+  EXPECT_THAT(parameter.Error(), HasSubstr("another shape than the program says"));
+}
+
 TEST(ImportOperatorsTest, RefusesByOperatorAndModule) {
   const std::string stack = "L__self__,,Model;L__self___part,part,Part";
   struct Case {

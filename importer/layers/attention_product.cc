@@ -106,7 +106,10 @@ absl::Status AddHeads(const OpNode& node, LayerBuilder& builder, HeadsRequest re
   if (where.batch_dim + 2 >= dims) return Unsupported("it attends to other samples of the batch");
   const Extents heads_of = where.moved ? request.query.second.BatchFirst().shape() : of_query;
   int64_t heads = 1;
-  for (size_t i = 1; i + 2 < heads_of.size(); ++i) heads *= heads_of[i];
+  for (size_t i = 1; i + 2 < heads_of.size(); ++i) {
+    if (heads_of[i] < 1 || heads > INT32_MAX / heads_of[i]) return Unsupported("its heads are not fixed, or too many");
+    heads *= heads_of[i];
+  }
   if (heads < 1 || heads > INT32_MAX) return Unsupported("it has ", heads, " heads");
   attention.set_heads(static_cast<uint32_t>(heads));
   for (auto& [name, view] : inputs) {
@@ -164,8 +167,7 @@ absl::Status AddHeads(const OpNode& node, LayerBuilder& builder, HeadsRequest re
   Extents result = of_query;
   result.back() = of_value.back();
   ADJOIN_ASSIGN_OR_RETURN(ValueView view, where.Restored(parts.Permuted(order), result));
-  builder.SetResult(node, made, std::move(view));
-  return absl::OkStatus();
+  return builder.SetResult(node, made, std::move(view));
 }
 
 // Truth values say which pairs take part; numbers are added.

@@ -314,8 +314,7 @@ absl::Status LayerBuilder::AddElementWise(const OpNode& node, const std::vector<
     ADJOIN_ASSIGN_OR_RETURN(made.source, Append(node, function, {made.source}));
     shapes_[made.source] = made.view.base();
   }
-  Bind(node, std::move(made));
-  return absl::OkStatus();
+  return Bind(node, std::move(made));
 }
 
 absl::Status LayerBuilder::AddElementWise(const OpNode& node, Layer layer, const std::string& value,
@@ -325,8 +324,7 @@ absl::Status LayerBuilder::AddElementWise(const OpNode& node, Layer layer, const
   Value made = values_.at(value);
   ADJOIN_ASSIGN_OR_RETURN(made.source, Append(node, std::move(layer), {made.source}, parameters));
   shapes_[made.source] = made.view.base();
-  Bind(node, std::move(made));
-  return absl::OkStatus();
+  return Bind(node, std::move(made));
 }
 
 int64_t LayerBuilder::Batch() const {
@@ -339,28 +337,33 @@ std::string LayerBuilder::HintOf(const OpNode& node) const {
   return is_leaf ? AsName(node.module) : OpName(node);
 }
 
-void LayerBuilder::SetResult(const OpNode& node, const std::string& source, ValueView view) {
+absl::Status LayerBuilder::CheckShape(const OpNode& node, const std::vector<int64_t>& shape) const {
+  const auto found = graph_.tensors.find(node.outputs[0]);
+  if (found == graph_.tensors.end() || found->second.shape == shape) return absl::OkStatus();
+  return absl::InvalidArgumentError("its result has another shape than the program says");
+}
+
+absl::Status LayerBuilder::SetResult(const OpNode& node, const std::string& source, ValueView view) {
   shapes_[source] = view.base();
   Value value;
   value.source = source;
   value.view = std::move(view);
   value.reshape_name = value.permute_name = HintOf(node);
-  Bind(node, std::move(value));
+  return Bind(node, std::move(value));
 }
 
 absl::Status LayerBuilder::SetResult(const OpNode& node, const std::string& source, const AlignedInputs& inputs) {
   if (node.outputs.empty()) return absl::InvalidArgumentError("it returns nothing");
   const auto found = graph_.tensors.find(node.outputs[0]);
   if (found == graph_.tensors.end()) {
-    SetResult(node, source, ValueView());  // an error where its shape is needed
-    return absl::OkStatus();
+    return SetResult(node, source, ValueView());  // an error where its shape is needed
   }
   ADJOIN_ASSIGN_OR_RETURN(ValueView view, inputs.ResultOf(found->second.shape, Batch()));
-  SetResult(node, source, std::move(view));
-  return absl::OkStatus();
+  return SetResult(node, source, std::move(view));
 }
 
-void LayerBuilder::Bind(const OpNode& node, Value value) {
+absl::Status LayerBuilder::Bind(const OpNode& node, Value value) {
+  ADJOIN_RETURN_IF_ERROR(CheckShape(node, value.view.shape()));
   const std::string& output = node.outputs[0];
   if (node.in_place) {
     // The first argument of an operator that works in place is called so in all of them.
@@ -378,16 +381,19 @@ void LayerBuilder::Bind(const OpNode& node, Value value) {
     tensor_[output] = tensor;
   }
   values_[output] = std::move(value);
+  return absl::OkStatus();
 }
 
 absl::Status LayerBuilder::Alias(const OpNode& node, const std::string& value, Shares shares) {
   if (node.outputs.empty()) return absl::InvalidArgumentError("it returns nothing");
   const auto own = own_.find(value);
   if (own != own_.end() && stale_.count(value) == 0) {
+    ADJOIN_RETURN_IF_ERROR(CheckShape(node, own->second.view.shape()));
     own_[node.outputs[0]] = own->second;
     return absl::OkStatus();
   }
   ADJOIN_RETURN_IF_ERROR(CheckReadable(value));
+  ADJOIN_RETURN_IF_ERROR(CheckShape(node, values_.at(value).view.shape()));
   if (shares != Shares::kNever) ShareElements(node, value);
   if (shares == Shares::kAlways) tensor_[node.outputs[0]] = TensorOf(value);
   values_[node.outputs[0]] = values_.at(value);

@@ -94,7 +94,7 @@ class LayerBuilder {
   absl::StatusOr<std::string> Append(const OpNode& node, Layer layer, const std::vector<std::string>& sources,
                                      const std::vector<LayerParameter>& parameters = {});
   absl::Status SetResult(const OpNode& node, const std::string& source, const AlignedInputs& inputs);
-  void SetResult(const OpNode& node, const std::string& source, ValueView view);
+  absl::Status SetResult(const OpNode& node, const std::string& source, ValueView view);
 
   // The node's first output is a value in another shape, or in another order.
   absl::StatusOr<ValueView> ViewOf(const std::string& value) const;
@@ -112,7 +112,7 @@ class LayerBuilder {
   const ParameterView* ParameterOf(const std::string& value) const;
   // The parameter of which `value` is all, perhaps in another shape or order. Errors: it is none.
   absl::StatusOr<std::string> WholeParameter(const std::string& value) const;
-  void SetParameterView(const OpNode& node, const std::string& value, ParameterView view);
+  absl::Status SetParameterView(const OpNode& node, const std::string& value, ParameterView view);
   // The node's first output is `value` combined with a parameter, as parameter.combine says ("add", "multiply").
   absl::Status AddParameter(const OpNode& node, const std::string& value, const std::string& parameter,
                             const std::string& combine);
@@ -186,7 +186,9 @@ class LayerBuilder {
   absl::Status TakeParameters(const std::vector<LayerParameter>& parameters, Layer& layer);
   absl::Status CheckShared(const Layer& layer, const std::string& owner) const;
   absl::StatusOr<bool> AreFrozen(const std::vector<LayerParameter>& parameters) const;
-  void Bind(const OpNode& node, Value value);
+  absl::Status Bind(const OpNode& node, Value value);
+  // Errors: kInvalidArgument: the program says that the node's first output has another shape.
+  absl::Status CheckShape(const OpNode& node, const std::vector<int64_t>& shape) const;
   absl::Status TakeConstant(ConstantTensor constant, Layer& layer);
   absl::Status CheckUnchanged(const OwnParameterValue& own) const;
 

@@ -105,13 +105,9 @@ absl::Status LayerBuilder::AddConstant(const OpNode& node, const std::string& va
   layer.set_name(Unique(HintOf(node)));
   ADJOIN_RETURN_IF_ERROR(TakeConstant(std::move(constant), layer));
   ADJOIN_ASSIGN_OR_RETURN(const std::string made, Append(node, std::move(layer), aligned.sources));
-  if (!aligned.moved) {
-    SetResult(node, made, ValueView::Of(shape));
-    return absl::OkStatus();
-  }
+  if (!aligned.moved) return SetResult(node, made, ValueView::Of(shape));
   ADJOIN_ASSIGN_OR_RETURN(ValueView view, aligned.ResultOf(shape, Batch()));
-  SetResult(node, made, std::move(view));
-  return absl::OkStatus();
+  return SetResult(node, made, std::move(view));
 }
 
 absl::StatusOr<std::string> LayerBuilder::ConstantPerSample(const OpNode& node, ConstantTensor constant,

@@ -111,6 +111,7 @@ absl::Status LayerBuilder::SetView(const OpNode& node, const std::string& value,
   (is_order ? changed.permute_name : changed.reshape_name) = name;
   if (changed.permute_name.empty()) changed.permute_name = name;
   if (changed.reshape_name.empty()) changed.reshape_name = name;
+  ADJOIN_RETURN_IF_ERROR(CheckShape(node, view.shape()));
   changed.view = std::move(view);
   values_[node.outputs[0]] = std::move(changed);
   ShareElements(node, value);
@@ -121,6 +122,7 @@ absl::Status LayerBuilder::AddRange(const OpNode& node, const std::string& value
   if (node.outputs.empty()) return absl::InvalidArgumentError("it returns nothing");
   ADJOIN_RETURN_IF_ERROR(CheckReadable(value));
   Value part = values_.at(value);
+  if (range.dim >= part.view.dims()) return absl::InvalidArgumentError("its dim is not one of its input");
   const int64_t extent = part.view.shape()[range.dim];
   const bool whole = range.begin == 0 && range.count == extent && range.step == 1;
   if (!whole) {
@@ -179,6 +181,7 @@ absl::Status LayerBuilder::AddRange(const OpNode& node, const std::string& value
     }
     part.view = part.view.WithoutDim(range.dim);
   }
+  ADJOIN_RETURN_IF_ERROR(CheckShape(node, part.view.shape()));
   part.reshape_name = HintOf(node);
   if (part.permute_name.empty()) part.permute_name = part.reshape_name;
   values_[node.outputs[0]] = std::move(part);
@@ -199,10 +202,13 @@ absl::StatusOr<std::string> LayerBuilder::WholeParameter(const std::string& valu
   return found->second.value;
 }
 
-void LayerBuilder::SetParameterView(const OpNode& node, const std::string& value, ParameterView view) {
+absl::Status LayerBuilder::SetParameterView(const OpNode& node, const std::string& value, ParameterView view) {
+  if (node.outputs.empty()) return absl::InvalidArgumentError("it returns nothing");
+  ADJOIN_RETURN_IF_ERROR(CheckShape(node, view.shape()));
   OwnParameterValue own = own_.at(value);
   own.view = std::move(view);
   own_[node.outputs[0]] = std::move(own);
+  return absl::OkStatus();
 }
 
 namespace {
@@ -230,6 +236,7 @@ absl::Status LayerBuilder::AddParameter(const OpNode& node, const std::string& v
   ADJOIN_RETURN_IF_ERROR(CheckUnchanged(own));
   Value x = values_.at(value);
   const size_t batch_dim = x.view.BatchDim();
+  if (x.view.dims() == 0) return absl::InvalidArgumentError("its tensor has no dims");
   if (!x.view.BatchIsAlone()) return absl::InvalidArgumentError("its batch is in one dim with others");
   const std::vector<int64_t> shape = x.view.shape();
   // The batch in front, then the dims in the order that the parameter has them.
@@ -256,8 +263,7 @@ absl::Status LayerBuilder::AddParameter(const OpNode& node, const std::string& v
   WriteOwn(view, graph_.buffers.count(own.value) > 0, combine, layer.mutable_parameter());
   layer.set_name(own.name);
   ADJOIN_ASSIGN_OR_RETURN(const std::string made, Append(node, std::move(layer), {source}, {{"weight", own.value}}));
-  SetResult(node, made, ValueView::Of(read.shape()).Permuted(back));
-  return absl::OkStatus();
+  return SetResult(node, made, ValueView::Of(read.shape()).Permuted(back));
 }
 
 // A buffer that the program changes is none of a layer's.

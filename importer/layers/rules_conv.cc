@@ -89,8 +89,7 @@ absl::Status SetFirstRows(const OpNode& node, LayerBuilder& builder) {
   ADJOIN_ASSIGN_OR_RETURN(const ParameterView first, parameter->First(0, rows));
   ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> shape, builder.Shape(node.outputs[0]));
   ADJOIN_ASSIGN_OR_RETURN(ParameterView view, first.Expanded(shape));
-  builder.SetParameterView(node, table, std::move(view));
-  return absl::OkStatus();
+  return builder.SetParameterView(node, table, std::move(view));
 }
 
 absl::Status EmbeddingLayer(const OpNode& node, LayerBuilder& builder) {

@@ -215,8 +215,7 @@ absl::Status Einsum(const OpNode& node, LayerBuilder& builder) {
   const std::string order = absl::StrCat(letters.batch, letters.of_a, letters.of_b);
   Extents permutation;
   for (char c : letters.result) permutation.push_back(static_cast<int64_t>(order.find(c)));
-  builder.SetResult(node, made, view.Permuted(permutation));
-  return absl::OkStatus();
+  return builder.SetResult(node, made, view.Permuted(permutation));
 }
 
 }  // namespace

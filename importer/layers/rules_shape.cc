@@ -22,8 +22,7 @@ absl::Status SetReshaped(const OpNode& node, LayerBuilder& builder, const std::v
   const std::string input = node.Tensor(InputOf(node));
   if (const ParameterView* parameter = builder.ParameterOf(input); parameter != nullptr) {
     ADJOIN_ASSIGN_OR_RETURN(ParameterView view, parameter->Reshaped(to));
-    builder.SetParameterView(node, input, std::move(view));
-    return absl::OkStatus();
+    return builder.SetParameterView(node, input, std::move(view));
   }
   ADJOIN_ASSIGN_OR_RETURN(const ValueView from, builder.ViewOf(input));
   ADJOIN_ASSIGN_OR_RETURN(ValueView view, from.Reshaped(to));
@@ -50,8 +49,7 @@ absl::Status Unsqueezed(const OpNode& node, LayerBuilder& builder) {
   const int64_t dim = DimFromFirst(node.Int("dim", 0), shape.size() + 1);
   if (dim < 0) return Unsupported("its dim is not one of its result");
   if (const ParameterView* parameter = builder.ParameterOf(input); parameter != nullptr) {
-    builder.SetParameterView(node, input, parameter->WithDim(static_cast<size_t>(dim)));
-    return absl::OkStatus();
+    return builder.SetParameterView(node, input, parameter->WithDim(static_cast<size_t>(dim)));
   }
   ADJOIN_ASSIGN_OR_RETURN(const ValueView view, builder.ViewOf(input));
   return builder.SetView(node, input, view.WithDim(static_cast<size_t>(dim)));
@@ -80,8 +78,7 @@ absl::Status SetPermuted(const OpNode& node, LayerBuilder& builder, const std::v
   const std::string input = node.Tensor(InputOf(node));
   if (std::is_sorted(order.begin(), order.end())) return builder.Alias(node, input);
   if (const ParameterView* parameter = builder.ParameterOf(input); parameter != nullptr) {
-    builder.SetParameterView(node, input, parameter->Permuted(order));
-    return absl::OkStatus();
+    return builder.SetParameterView(node, input, parameter->Permuted(order));
   }
   ADJOIN_ASSIGN_OR_RETURN(const ValueView view, builder.ViewOf(input));
   if (view.dims() != order.size()) return Unsupported("its dims are not those of its input");

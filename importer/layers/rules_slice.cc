@@ -41,8 +41,7 @@ absl::Status AddRange(const OpNode& node, const Range& range, LayerBuilder& buil
     }
     const size_t dim = static_cast<size_t>(range.dim);
     ADJOIN_ASSIGN_OR_RETURN(ParameterView view, parameter->First(dim, range.count));
-    builder.SetParameterView(node, range.input, drops ? view.WithoutDim(dim) : view);
-    return absl::OkStatus();
+    return builder.SetParameterView(node, range.input, drops ? view.WithoutDim(dim) : view);
   }
   if (range.whole() && !drops) {
     ADJOIN_RETURN_IF_ERROR(builder.Alias(node, range.input, LayerBuilder::Shares::kNever));
@@ -151,8 +150,7 @@ absl::Status Expanded(const OpNode& node, LayerBuilder& builder) {
   ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> to, builder.Shape(node.outputs[0]));
   if (const ParameterView* parameter = builder.ParameterOf(input); parameter != nullptr) {
     ADJOIN_ASSIGN_OR_RETURN(ParameterView view, parameter->Expanded(to));
-    builder.SetParameterView(node, input, std::move(view));
-    return absl::OkStatus();
+    return builder.SetParameterView(node, input, std::move(view));
   }
   if (from == to) return builder.Alias(node, input, LayerBuilder::Shares::kAlways);
   if (from.size() != to.size() || from.empty() || from[0] != to[0]) {
@@ -185,7 +183,7 @@ absl::StatusOr<bool> RepeatParameter(const OpNode& node, LayerBuilder& builder, 
   ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> shape, builder.Shape(node.outputs[0]));
   if (shape != to && shape.size() == to.size() && !to.empty()) to[0] = shape[0];  // a batch that is not fixed
   ADJOIN_ASSIGN_OR_RETURN(ParameterView view, parameter->Expanded(to));
-  builder.SetParameterView(node, input, std::move(view));
+  ADJOIN_RETURN_IF_ERROR(builder.SetParameterView(node, input, std::move(view)));
   return true;
 }
 

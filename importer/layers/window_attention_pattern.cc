@@ -14,7 +14,8 @@ namespace {
 
 using Extents = std::vector<int64_t>;
 
-constexpr double kMasked = -100;      // as torchvision writes it
+constexpr double kMasked = -100;  // as torchvision writes it
+constexpr int64_t kMostExtent = 1 << 20;
 constexpr int64_t kMostCells = 4096;  // of a window
 
 class Finder {
@@ -97,7 +98,7 @@ class Finder {
     found_.window = {windows_[3], windows_[4]};
     cells_ = found_.window[0] * found_.window[1];
     for (int64_t extent : windows_) {
-      if (extent < 1 || extent > (int64_t{1} << 31)) return false;
+      if (extent < 1 || extent > kMostExtent) return false;
     }
     if (found_.window[0] > kMostCells || found_.window[1] > kMostCells || cells_ > kMostCells) return false;
     if (padded_ != Extents{windows_[0], windows_[1] * windows_[3], windows_[2] * windows_[4], windows_[5]})
@@ -221,8 +222,9 @@ class Finder {
     found_.table = at;
     const int64_t rows = found_.window[0], columns = found_.window[1];
     if (ShapeOf(at) != Extents{(2 * rows - 1) * (2 * columns - 1), found_.heads}) return false;
-    const auto& indices = index->arguments.at("indices").tensors;
-    const auto known = indices.size() == 1 ? Constant(indices[0]) : std::nullopt;
+    const auto indices = index->arguments.find("indices");
+    if (indices == index->arguments.end() || indices->second.tensors.size() != 1) return false;
+    const auto known = Constant(indices->second.tensors[0]);
     if (!known.has_value() || known->Elements() != cells_ * cells_) return false;
     for (int64_t i = 0; i < known->Elements(); ++i) {
       const int64_t query = i / cells_, key = i % cells_;
