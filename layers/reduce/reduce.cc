@@ -50,7 +50,9 @@ class ReduceLayer : public LayerModule {
       summands = inside_ ? at::square(summands - mean) : summands + mean;
       divisor = std::max(0.0, count_ - reduce.correction());
     }
-    if (!inside_) return Output(EmptyResult(context().compute_shape, {x, summands}), tape);
+    if (!inside_) {
+      return Output(EmptyResult(context().compute_shape, {x, summands}).to(x.scalar_type()), tape);
+    }
     const Tensor sum = summands.sum(dims_, reduce.keepdim());
     return Output((divisor == 1 ? sum : sum / divisor).to(x.scalar_type()), tape);
   }

@@ -11,10 +11,12 @@
 #include <ATen/ops/mean.h>
 #include <ATen/ops/sum.h>
 #include <ATen/ops/var.h>
+#include <ATen/ops/where.h>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "primitives/transport/transport_ranks.h"
 #include "tests/vs_serial/layer_comparison.h"
 #include "tests/vs_serial/partitioned_run.h"
@@ -82,6 +84,30 @@ TEST(ReduceTest, OverSharedMemory) {
   const uint64_t seed = TestSeed(9000);
   for (uint64_t i = 0; i < 5; ++i) {
     ASSERT_EQ(Compare(seed + i, TransportKind::kUcxSharedMemory), "") << "ADJOIN_TEST_SEED=" << seed + i;
+  }
+}
+
+// The sums inside are float32, also on a rank that only waits for the result.
+TEST(ReduceTest, RanksOutsideHaveTheTypeOfTheJob) {
+  RandomJobs random(5);
+  for (const std::string kind : {"sum", "mean", "var", "amax", "amin"}) {
+    JobParts job;
+    job.ranks = 3;
+    job.batch = 2;
+    job.x_shape = {4, 6};
+    job.layouts = LayoutText("x", {1, 2, 1}, {0, 1}) + LayoutText("y", {2, 1}, {2, 0});
+    job.layers =
+        absl::StrCat("layer { name: \"in\" input: \"x\" x: \"x\" parameter { shape: [1] combine: \"add\" } }\n",
+                     "layer { name: \"y\" y: \"y\" reduce { kind: \"", kind, "\" dim: 1 } }\n");
+    const std::string text =
+        absl::StrReplaceAll(JobText(job), {{"compute: \"float64\"", "compute: \"bfloat16\" params: \"float32\""}});
+    const auto plan = PlanOf(text, {{"data", job.batch}});
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    const Tensor x = random.Normal({2, 4, 6}).to(at::kBFloat16);
+    StepInput input;
+    input.fields = {{"x", x}, {"label", random.Labels(2, 3)}};
+    const auto ranks = RunStep(*plan, input);
+    ASSERT_TRUE(ranks.ok()) << kind << ": " << ranks.status();
   }
 }
 
