@@ -48,6 +48,10 @@ size_t ColumnOf(absl::string_view names) {
 
 }  // namespace
 
+ColorChoice ColorChoiceOf(absl::string_view name) {
+  return name == "always" ? ColorChoice::kAlways : name == "never" ? ColorChoice::kNever : ColorChoice::kAuto;
+}
+
 bool UsesColor(ColorChoice choice, bool terminal, const char* no_color, const char* term) {
   if (choice != ColorChoice::kAuto) return choice == ColorChoice::kAlways;
   const bool refused = no_color != nullptr && *no_color != '\0';

@@ -14,6 +14,9 @@ namespace adjoin {
 
 enum class ColorChoice { kAuto, kAlways, kNever };
 
+// "always", "never"; all else is kAuto.
+ColorChoice ColorChoiceOf(absl::string_view name);
+
 // kAuto: `terminal` is true, `no_color` (NO_COLOR, https://no-color.org) is absent or empty, and `term` (TERM) names a
 // terminal that is not "dumb". Both texts may be null.
 bool UsesColor(ColorChoice choice, bool terminal, const char* no_color, const char* term);

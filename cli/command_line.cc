@@ -42,7 +42,7 @@ struct Arguments {
   LogOptions logs;
   PsOptions ps;
   ViewArguments views;
-  ColorChoice color = ColorChoice::kAuto;
+  std::string color = "auto";
   ExportOptions model;
   std::string job, name, output;
   PlanOptions plan;
@@ -488,7 +488,7 @@ int RunAdjoin(int argc, char** argv, const LayerRules& rules) {
   sources.handed_on = [&](const CLI::App& command) { return command.get_name() == "verify" ? &verify : nullptr; };
   if (std::optional<int> code = ParseFlags(app, argc, argv, page, sources)) return *code;
   signal(SIGPIPE, SIG_DFL);  // `adjoin logs JOB | head` ends quietly
-  arguments.options.color = UsesColor(arguments.color);
+  arguments.options.color = UsesColor(ColorChoiceOf(arguments.color));
   arguments.options.client.retry = absl::Seconds(arguments.retry_seconds);
   arguments.options.client.notice = [](const std::string& text) {
     std::cerr << "adjoin: " << PrintableText(text) << std::endl;

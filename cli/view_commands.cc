@@ -81,17 +81,11 @@ void AddTopCommand(CLI::App& app, CommandOptions& options, ViewArguments& argume
   command->callback([&options, &top, &chosen] { chosen = [&options, &top] { return RunTop(options, top); }; });
 }
 
-void AddColorOption(CLI::App& app, ColorChoice& color) {
-  const auto read = [&color](const std::string& name) {
-    if (name != "auto" && name != "always" && name != "never") {
-      throw CLI::ValidationError("--color", "'" + name + "' is not auto, always or never");
-    }
-    color = name == "always" ? ColorChoice::kAlways : name == "never" ? ColorChoice::kNever : ColorChoice::kAuto;
-  };
-  app.add_option_function<std::string>("--color", read,
-                                       "Whether states are painted: always, never, or auto: on a terminal, unless "
-                                       "NO_COLOR is set or TERM is dumb; absent: auto")
-      ->type_name("WHEN");
+void AddColorOption(CLI::App& app, std::string& color) {
+  OneOf(app.add_option("--color", color,
+                       "Whether states are painted; auto: on a terminal, unless NO_COLOR is set or TERM is dumb"),
+        {"auto", "always", "never"})
+      ->capture_default_str();
 }
 
 }  // namespace adjoin

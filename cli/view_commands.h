@@ -13,7 +13,6 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
-#include "cli/color.h"
 #include "cli/commands.h"
 
 namespace adjoin {
@@ -32,7 +31,7 @@ void AddMetricsCommand(CLI::App& app, CommandOptions& options, ViewArguments& ar
 void AddCompareCommand(CLI::App& app, CommandOptions& options, ViewArguments& arguments, ChosenCommand& chosen);
 void AddTopCommand(CLI::App& app, CommandOptions& options, ViewArguments& arguments, ChosenCommand& chosen);
 // --color, of all commands.
-void AddColorOption(CLI::App& app, ColorChoice& color);
+void AddColorOption(CLI::App& app, std::string& color);
 
 }  // namespace adjoin
 
