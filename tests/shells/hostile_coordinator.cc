@@ -1,4 +1,5 @@
-// A coordinator that has jobs of any names, which a real one refuses. Prints where it listens; ends with its standard input.
+// A coordinator that has jobs of any names, which a real one refuses. Prints where it listens; ends with its standard
+// input.
 //
 //   hostile_coordinator NAME...      jobs of these names, job-1, job-2, ...
 #include <grpcpp/grpcpp.h>
