@@ -61,7 +61,7 @@ std::string ClusterReport::PendingReason(const JobRecord& job, ReasonContext& co
   }
   if (IsLimited(job)) {
     const std::string limit =
-        SlotLimitReason(parts_.options.user_limits, job.owner, job.spec.ranks(), parts_.jobs.SlotsOf(job.owner));
+        SlotLimitReason(parts_.options.user_limits, job.owner, job.spec.ranks(), parts_.jobs.SlotsOfUserOf(job));
     if (!limit.empty()) return absl::StrCat(limit, after);
   }
   return absl::StrCat(SlotsReason(job, context), after);

@@ -47,25 +47,25 @@ void JobQueue::Tick() {
 void JobQueue::Schedule(const std::function<void(JobRecord& job, const Assignment& workers)>& start) {
   if (!awake_ || !open_) return;
   awake_ = false;
-  blocked_head_.clear();
+  // What waited for slots keeps its place before others of its priority, whoever has fewer slots meanwhile: or else
+  // jobs that come later could take what it waits for, again and again.
+  const std::string head = std::exchange(blocked_head_, "");
   Backfill behind;  // what jobs behind a blocked head may take
   // What asked for slots and found none. A pass only takes slots, so none of it can find any later in the pass.
   std::set<std::string> in_vain;
   using Next = WaitingJobs::Next;
-  jobs_.VisitPending([&](JobRecord& job) {
+  jobs_.VisitPending(jobs_.Find(head), [&](JobRecord& job) {
     if (job.not_before > options_.Now()) wake_at_ = std::min(wake_at_, job.not_before);
     if (!MayStart(job, options_.Now())) return Next::kJob;
+    if (!blocked_head_.empty() && behind.IsUsedUp()) return Next::kStop;
     const int ranks = static_cast<int>(job.spec.ranks());
-    if (IsLimited(job) && !MayTakeSlots(options_.user_limits, job.owner, job.spec.ranks(), jobs_.SlotsOf(job.owner))) {
+    if (IsLimited(job) && !MayTakeSlots(options_.user_limits, job.owner, job.spec.ranks(), jobs_.SlotsOfUserOf(job))) {
       job.unassigned.clear();
       // The user's later jobs do not get ahead of it, unless it could never start.
-      return job.spec.ranks() > options_.user_limits.slots.Of(job.owner) ? Next::kJob : Next::kOwner;
+      return job.spec.ranks() > options_.user_limits.slots.Of(job.owner) ? Next::kJob : Next::kUser;
     }
     const bool with_gpus = job.spec.resources().gpus() > 0;
-    if (!blocked_head_.empty()) {
-      if (behind.IsUsedUp()) return Next::kStop;
-      if (!behind.Allows(ranks, with_gpus)) return Next::kJob;
-    }
+    if (!blocked_head_.empty() && !behind.Allows(ranks, with_gpus)) return Next::kJob;
     const std::string request = RequestOf(job);
     if (!request.empty() && in_vain.count(request) > 0) {
       job.unassigned.clear();

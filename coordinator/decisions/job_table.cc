@@ -124,7 +124,7 @@ void JobTable::Index(JobRecord& job) {
     waiting_.insert(job.number);
   } else if (job.state == STARTING || job.state == RUNNING) {
     active_.insert(job.number);
-    slots_[job.owner] += job.spec.ranks();
+    pending_.SetSlots(UserOf(job), SlotsOfUserOf(job) + job.spec.ranks());
   }
 }
 
@@ -132,11 +132,7 @@ void JobTable::RemoveFromIndex(const JobRecord& job) {
   pending_.Remove(job);
   if (unended_.erase(KeyOf(job)) > 0) live_spec_bytes_ -= job.spec_bytes;
   waiting_.erase(job.number);
-  if (active_.erase(job.number) > 0) {
-    auto used = slots_.find(job.owner);
-    used->second -= job.spec.ranks();
-    if (used->second == 0) slots_.erase(used);
-  }
+  if (active_.erase(job.number) > 0) pending_.SetSlots(UserOf(job), SlotsOfUserOf(job) - job.spec.ranks());
   SetEnded(job, false);
 }
 
@@ -181,11 +177,6 @@ uint64_t JobTable::CountOf(const std::string& owner, JobState state) const {
   if (owned == counts_.end()) return 0;
   auto found = owned->second.find(state);
   return found == owned->second.end() ? 0 : found->second;
-}
-
-uint64_t JobTable::SlotsOf(const std::string& owner) const {
-  const auto found = slots_.find(owner);
-  return found == slots_.end() ? 0 : found->second;
 }
 
 const JobRecord* JobTable::LongestWaiting() const {

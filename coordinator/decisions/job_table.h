@@ -106,13 +106,13 @@ class JobTable {
   // Calls `visit(job)` for the PENDING jobs as WaitingJobs::Visit does. `visit` may change the state of the job that it
   // is given, and of no other.
   template <typename Visit>
-  void VisitPending(const Visit& visit) {
-    pending_.Visit([this](const std::string& owner) { return SlotsOf(owner); }, visit);
+  void VisitPending(const JobRecord* first, const Visit& visit) {
+    pending_.Visit(first, visit);
   }
   // As WaitingJobs::PositionOf.
   uint32_t QueuePosition(const JobRecord& job) const { return pending_.PositionOf(job); }
-  // The slots of the owner's jobs that start and run: one for each rank.
-  uint64_t SlotsOf(const std::string& owner) const;
+  // The slots of the jobs of the job's user (waiting_jobs.h) that start and run: one for each rank.
+  uint64_t SlotsOfUserOf(const JobRecord& job) const { return pending_.SlotsOf(UserOf(job)); }
   // Calls `visit(job)` for the jobs whose place in a listing is behind `after` (absent: all), in that order, until it
   // returns false.
   template <typename Visit>
@@ -139,6 +139,7 @@ class JobTable {
   size_t live_spec_bytes() const { return live_spec_bytes_; }
   size_t ended_spec_bytes() const { return ended_spec_bytes_; }
   size_t pending_count() const { return pending_.size(); }
+  // Those of the user's jobs that are under limits (IsLimited).
   size_t PendingCountOf(const std::string& owner) const { return pending_.CountOf(owner); }
   // Finds the job that an output_dir belongs to, `but` this one. A job that has not ended comes before what others
   // left.
@@ -169,8 +170,7 @@ class JobTable {
   WaitingJobs pending_;
   std::map<QueueKey, JobRecord*> unended_;
   std::set<uint64_t> waiting_, active_, ended_;
-  std::map<std::string, uint64_t> slots_;  // of active jobs, by owner; no zeros
-  std::map<std::string, Counts> counts_;   // of accepted jobs, by owner
+  std::map<std::string, Counts> counts_;  // of accepted jobs, by owner
   Counts all_counts_;
   std::map<std::string, EndedJobs> ended_by_owner_;  // no empty ones
   size_t live_spec_bytes_ = 0, ended_spec_bytes_ = 0;

@@ -164,6 +164,37 @@ TEST_F(UserLimitsTest, AUsersLargeJobIsNotPassedByAnothersStream) {
   EXPECT_THAT(Started({large}), ElementsAre(large));
 }
 
+// The same where its owner has slots and those of the stream have none in between.
+TEST_F(UserLimitsTest, AJobThatWaitsForSlotsKeepsItsPlace) {
+  Connect(1, "worker-0", 8);
+  const std::string long_one = Submit(Of("alice", 1));
+  std::string bob = Submit(Of("bob", 4)), carol = Submit(Of("carol", 3));
+  ASSERT_THAT(Started({long_one, bob, carol}), ElementsAre(long_one, bob, carol));
+  const std::string large = Submit(Of("alice", 7));
+  const std::string next_bob = Submit(Of("bob", 4)), next_carol = Submit(Of("carol", 3));
+  Finish(bob);
+  EXPECT_THAT(Started({large, next_bob, next_carol}), IsEmpty()) << "its slots are kept";
+  Finish(carol);
+  EXPECT_THAT(Started({large, next_bob, next_carol}), ElementsAre(large));
+  const std::string urgent = Submit(Of("bob", 1, /*priority=*/1));
+  Finish(large);
+  EXPECT_THAT(Started({urgent, next_bob, next_carol}), ElementsAre(urgent, next_carol))
+      << "of one slot and three in use, four are left";
+}
+
+TEST_F(UserLimitsTest, JobsOfAdminsOfTheSameNameAreUnderNoLimit) {
+  options_.user_limits.slots = Limit("1");
+  Restart();
+  Connect(1, "worker-0", 4);
+  const std::string first = Submit(Of("alice")), second = Submit(Of("alice"));
+  NewJob of_admin = Of("alice", 2);
+  of_admin.any_folder = true;
+  const std::string admins = Submit(of_admin);
+  EXPECT_THAT(Started({first, second, admins}), ElementsAre(first, admins));
+  Finish(first);
+  EXPECT_THAT(Started({second}), ElementsAre(second)) << "the admin's slots are not the user's";
+}
+
 // The order of a visit against one that looks at all jobs each time.
 TEST(WaitingJobsTest, AVisitTakesTheTurnsThatLookingAtAllJobsGives) {
   const uint64_t seed = TestSeed();
@@ -194,23 +225,23 @@ TEST(WaitingJobsTest, AVisitTakesTheTurnsThatLookingAtAllJobsGives) {
       if (random() % 2 == 0) starts.insert(job->number);
       const uint64_t answer = random() % 16;
       answers.push_back(answer == 0   ? WaitingJobs::Next::kStop
-                        : answer == 1 ? WaitingJobs::Next::kOwner
+                        : answer == 1 ? WaitingJobs::Next::kUser
                                       : WaitingJobs::Next::kJob);
     }
-    std::map<std::string, uint64_t> used = slots;
-    waiting.Visit([&](const std::string& owner) { return used.at(owner); },
-                  [&](JobRecord& job) {
-                    visited.push_back(job.number);
-                    if (starts.count(job.number) > 0) {
-                      used[job.owner] += job.spec.ranks();
-                      waiting.Remove(job);
-                    }
-                    return answers[job.number - 1];
-                  });
+    for (const auto& [user, used] : slots) waiting.SetSlots(user, used);
+    const JobRecord* first = left.empty() || random() % 2 == 0 ? nullptr : left[random() % left.size()];
+    waiting.Visit(first, [&](JobRecord& job) {
+      visited.push_back(job.number);
+      if (starts.count(job.number) > 0) {
+        waiting.Remove(job);
+        waiting.SetSlots(job.owner, waiting.SlotsOf(job.owner) + job.spec.ranks());
+      }
+      return answers[job.number - 1];
+    });
     while (!left.empty()) {
       const auto next = std::min_element(left.begin(), left.end(), [&](const JobRecord* a, const JobRecord* b) {
-        return std::tuple(-a->priority, slots[a->owner], a->number) <
-               std::tuple(-b->priority, slots[b->owner], b->number);
+        return std::tuple(-a->priority, a != first, slots[a->owner], a->number) <
+               std::tuple(-b->priority, b != first, slots[b->owner], b->number);
       });
       const JobRecord& job = **next;
       expected.push_back(job.number);
@@ -218,7 +249,7 @@ TEST(WaitingJobsTest, AVisitTakesTheTurnsThatLookingAtAllJobsGives) {
       left.erase(next);
       const WaitingJobs::Next answer = answers[job.number - 1];
       if (answer == WaitingJobs::Next::kStop) break;
-      if (answer == WaitingJobs::Next::kOwner) {
+      if (answer == WaitingJobs::Next::kUser) {
         left.erase(
             std::remove_if(left.begin(), left.end(), [&](const JobRecord* other) { return other->owner == job.owner; }),
             left.end());

@@ -3,15 +3,17 @@
 //
 //   WaitingJobs waiting;
 //   waiting.Add(job);
-//   waiting.Visit(slots_of, [](JobRecord& job) { return WaitingJobs::Next::kJob; });
+//   waiting.SetSlots(UserOf(job), 4);     // its jobs that run have so many
+//   waiting.Visit(/*first=*/nullptr, [](JobRecord& job) { return WaitingJobs::Next::kJob; });
 //
-// Jobs without an owner are those of one user. Not thread-safe.
+// Not thread-safe.
 #ifndef ADJOIN_COORDINATOR_DECISIONS_WAITING_JOBS_H_
 #define ADJOIN_COORDINATOR_DECISIONS_WAITING_JOBS_H_
 
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
@@ -24,13 +26,17 @@
 
 namespace adjoin {
 
+// Whose turn it is when the job starts. Jobs of admins and of local callers, which are under no limit, are those of
+// another user than the owner's own.
+std::string UserOf(const JobRecord& job);
+
 class WaitingJobs {
  public:
   // What a visit goes on with.
   enum class Next {
-    kJob,    // the next job
-    kOwner,  // the next job of another owner: none of this one is visited any more
-    kStop,   // nothing
+    kJob,   // the next job
+    kUser,  // the next job of another user: none of this one is visited any more
+    kStop,  // nothing
   };
 
   void Add(JobRecord& job);
@@ -38,30 +44,46 @@ class WaitingJobs {
   void Remove(const JobRecord& job);
 
   size_t size() const { return all_.size(); }
-  size_t CountOf(const std::string& owner) const;
-  // One more than the jobs of higher priority, and those of the same owner that are before it; 0 where it is not there.
-  // Between owners of one priority there is no fixed order. Takes logarithmic time.
+  size_t CountOf(const std::string& user) const;
+  // One more than the jobs of higher priority, and those of the same user that are before it; 0 where it is not there.
+  // Between users of one priority there is no fixed order. Takes logarithmic time.
   uint32_t PositionOf(const JobRecord& job) const;
 
-  // Calls `visit(job)`, which returns a Next. `slots_of(owner)`: how many slots the owner's jobs have; it is asked
-  // again after each visit. `visit` may take the job that it is given out of the queue, and no other.
-  template <typename SlotsOf, typename Visitor>
-  void Visit(const SlotsOf& slots_of, const Visitor& visit) {
+  // The user's jobs that start and run have so many slots.
+  void SetSlots(const std::string& user, uint64_t slots);
+  uint64_t SlotsOf(const std::string& user) const;
+
+  // Calls `visit(job)`, which returns a Next. `first`: comes before the others of its priority, if it is there; may be
+  // null. `visit` may take the job that it is given out of the queue, and no other, and may set its user's slots. Each
+  // step takes logarithmic time.
+  template <typename Visitor>
+  void Visit(const JobRecord* first, const Visitor& visit) {
     std::set<std::string> passed_over;
     for (auto level = levels_.begin(); level != levels_.end();) {
       const int64_t key = level->first;
-      std::set<std::tuple<uint64_t, uint64_t, std::string>> turns;  // slots of the owner, number of its next job, owner
-      for (const auto& [owner, jobs] : level->second) {
-        if (passed_over.count(owner) == 0) turns.emplace(slots_of(owner), jobs.begin()->first, owner);
-      }
-      while (!turns.empty()) {
-        const auto [slots, number, owner] = std::move(turns.extract(turns.begin()).value());
-        const Next next = visit(*levels_.at(key).at(owner).find(number)->second);
+      uint64_t visited_first = 0;
+      // Of users whose first job was visited; the others are in the level's own order.
+      std::set<Turn> again;
+      std::set<std::string> seen = passed_over;
+      if (first != nullptr && KeyOf(*first).first == key && PositionOf(*first) > 0) {
+        visited_first = first->number;
+        const std::string user = UserOf(*first);
+        const Next next = visit(*level->second.users.at(user).jobs.find(visited_first)->second);
         if (next == Next::kStop) return;
-        if (next == Next::kOwner) {
-          passed_over.insert(owner);
-        } else if (const uint64_t following = FollowingOf(key, owner, number); following > 0) {
-          turns.emplace(slots_of(owner), following, owner);
+        if (next == Next::kUser) seen.insert(user), passed_over.insert(user);
+      }
+      Turn last;  // of the level's own order
+      while (true) {
+        const std::optional<Turn> turn = NextTurn(key, seen, again, last);
+        if (!turn.has_value()) break;
+        const auto& [slots, number, user] = *turn;
+        Next next = Next::kJob;
+        if (number != visited_first) next = visit(*levels_.at(key).users.at(user).jobs.find(number)->second);
+        if (next == Next::kStop) return;
+        if (next == Next::kUser) {
+          passed_over.insert(user);
+        } else if (const uint64_t following = FollowingOf(key, user, number); following > 0) {
+          again.emplace(SlotsOf(user), following, user);
         }
       }
       level = levels_.upper_bound(key);  // it may be gone
@@ -74,14 +96,28 @@ class WaitingJobs {
   template <typename K>
   using Ordered = __gnu_pbds::tree<K, JobRecord*, std::less<K>, __gnu_pbds::rb_tree_tag,
                                    __gnu_pbds::tree_order_statistics_node_update>;
-  using OfOwner = Ordered<uint64_t>;  // by number
+  using Turn = std::tuple<uint64_t, uint64_t, std::string>;  // slots of the user, number of its next job, user
+  struct OfUser {
+    Ordered<uint64_t> jobs;  // by number
+    Turn turn;               // where it is in the order
+  };
+  struct Level {
+    std::map<std::string, OfUser> users;  // no empty ones
+    std::set<Turn> order;                 // a turn of each user, with its first job
+  };
+
   static Key KeyOf(const JobRecord& job) { return {-int64_t{job.priority}, job.number}; }
-  // The owner's first job in the level behind `number`; 0 where there is none.
-  uint64_t FollowingOf(int64_t level, const std::string& owner, uint64_t number) const;
+  void Reorder(Level& level, const std::string& user);
+  // The next turn of the level: of those `again`, out of which it is taken, or of its own order behind `last`, which it
+  // becomes, and whose user is `seen` then. Absent: there is none.
+  std::optional<Turn> NextTurn(int64_t level, std::set<std::string>& seen, std::set<Turn>& again, Turn& last) const;
+  // The user's first job in the level behind `number`; 0 where there is none.
+  uint64_t FollowingOf(int64_t level, const std::string& user, uint64_t number) const;
 
   Ordered<Key> all_;
-  std::map<int64_t, std::map<std::string, OfOwner>> levels_;  // by minus the priority, then owner; no empty ones
-  std::map<std::string, size_t> counts_;                      // by owner; no zeros
+  std::map<int64_t, Level> levels_;        // by minus the priority; no empty ones
+  std::map<std::string, size_t> counts_;   // by user; no zeros
+  std::map<std::string, uint64_t> slots_;  // likewise
 };
 
 }  // namespace adjoin
