@@ -60,7 +60,7 @@ TEST_F(EventLogTest, AnotherReaderFindsEveryScalarAtOnce) {
   ASSERT_TRUE(log->Add(Step(1, 2.5)).ok());
   ASSERT_TRUE(log->Add("{\"type\": \"step\", \"step\": 2, \"loss\": null, \"lr\": 0.5}\n").ok());
   ASSERT_TRUE(log->Add("{\"type\": \"validation\", \"step\": 2, \"epoch\": 1, \"dataset\": \"t\", \"samples\": 3, "
-                       "\"loss\": 1, \"dice\": 0.5, \"dice_per_class\": [0.25, null], \"confusion\": [[1, 2]]}\n")
+                       "\"loss\": 1, \"dice\": 0.5, \"dice_per_class\": [0.25, null, 0], \"confusion\": [[1, 2]]}\n")
                   .ok());
   ASSERT_TRUE(log->Add("{\"type\": \"memory\", \"step\": 2, \"rank\": 0, \"peak_tensor_bytes\": 2048, "
                        "\"step_seconds\": 1}\n{\"type\": \"layers\", \"step\": 2}\nno JSON\n")
@@ -78,7 +78,8 @@ TEST_F(EventLogTest, AnotherReaderFindsEveryScalarAtOnce) {
   EXPECT_EQ(events[3]["values"], Json::parse("{\"train/loss\": null, \"train/lr\": 0.5}")) << "NaN";
   EXPECT_EQ(events[4]["values"], Json::parse("{\"validation/loss\": 1.0, \"validation/dice\": 0.5, "
                                              "\"validation/dice_per_class/0\": 0.25, "
-                                             "\"validation/dice_per_class/1\": null}"));
+                                             "\"validation/dice_per_class/1\": null, "
+                                             "\"validation/dice_per_class/2\": 0.0}"));
   EXPECT_EQ(events[5]["values"], Json::parse("{\"memory/peak_tensor_bytes\": 2048.0}"));
   EXPECT_EQ(events[6]["step"], 2) << "an evaluation comes after the last step";
   EXPECT_EQ(events[6]["values"], Json::parse("{\"evaluation/loss\": 4.0}"));

@@ -88,8 +88,8 @@ def event(data):
             for inner, inner_wire, each in fields(value):
                 assert (inner, inner_wire) == (1, 2), f"field {inner} of a summary"
                 parts = {key: part for key, _, part in fields(each)}
-                assert set(parts) <= {1, 2}, f"fields {sorted(parts)} of a value"
-                (number,) = struct.unpack("<f", parts.get(2, b"\0\0\0\0"))
+                assert set(parts) == {1, 2}, f"fields {sorted(parts)} of a value"
+                (number,) = struct.unpack("<f", parts[2])
                 tag = parts[1].decode()
                 assert tag not in shown["values"], f"{tag} is there twice"
                 shown["values"][tag] = None if math.isnan(number) else number
