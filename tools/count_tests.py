@@ -16,8 +16,9 @@ _NOT_RUN_BY_DEFAULT = {"long", "manual"}  # As .bazelrc's --test_tag_filters.
 
 
 def read_events(path):
-    """(label and last attempt's result of each run of each test, tests that were not built, tests built but not run)"""
-    results, unbuilt, built = {}, {}, set()
+    """(label and last attempt's result of each run of each test, tests that were not built, those of them whose build
+    failed, tests built but not run)"""
+    results, unbuilt, broken, built = {}, {}, set(), set()
     with open(path, encoding="utf-8") as lines:
         for line in lines:
             event = json.loads(line)
@@ -28,12 +29,15 @@ def read_events(path):
             elif kind == "targetCompleted" and event.get("completed", {}).get("success"):
                 if unbuilt.pop(name["label"], None):
                     built.add(name["label"])
+            elif kind == "targetCompleted" and "completed" in event:
+                broken.add(name["label"])
             elif kind == "testResult":
                 key = (name["label"], name.get("run", 1), name.get("shard", 1))
                 if name.get("attempt", 1) >= results.get(key, (0, None))[0]:
                     results[key] = (name.get("attempt", 1), event["testResult"])
     with_result = {label for label, _, _ in results}
-    return [(key[0], result) for key, (_, result) in results.items()], list(unbuilt), built - with_result
+    last = [(key[0], result) for key, (_, result) in results.items()]
+    return last, set(unbuilt), broken & set(unbuilt), built - with_result
 
 
 def cases_of(report):
@@ -62,9 +66,9 @@ def cases(result):
 
 def main():
     cut_short = "--cut-short" in sys.argv[2:]
-    results, unbuilt, not_run = read_events(sys.argv[1])
-    passed, failed, skipped = 0, 0 if cut_short else len(unbuilt), 0
-    not_reached, reached = [*unbuilt, *not_run] if cut_short else [], 0
+    results, unbuilt, broken, not_run = read_events(sys.argv[1])
+    passed, failed, skipped = 0, len(broken if cut_short else unbuilt), 0
+    not_reached, reached = [*(unbuilt - broken), *not_run] if cut_short else [], 0
     for label, result in results:
         if cut_short and result["status"] not in ("PASSED", "FLAKY", "FAILED", "TIMEOUT"):
             not_reached.append(label)  # It was stopped while it ran.

@@ -58,6 +58,15 @@ class CountTestsTest(unittest.TestCase):
                          (0, ["3 test programs were not reached in the time given, 1 were:", "  //b:b", "  //c:c",
                               "  //d:d", "1 passed, 0 failed"]))
 
+    def test_what_does_not_compile_is_a_failure_also_before_a_cut(self):
+        def ended(label, how):
+            return {"id": {"targetCompleted": {"label": label}}, **how}
+
+        events = [configured("//a:a"), ended("//a:a", {"completed": {"testSize": "SMALL"}}),
+                  configured("//b:b"), ended("//b:b", {"aborted": {"reason": "USER_INTERRUPTED"}})]
+        code, lines = self.count(events, "--cut-short")
+        self.assertEqual((code, lines[1:]), (1, ["  //b:b", "0 passed, 1 failed"]))
+
     def test_a_failure_before_the_cut_is_a_failure(self):
         events = [configured("//a:a"), built("//a:a"), self.ran("//a:a", "TIMEOUT"), configured("//d:d")]
         code, lines = self.count(events, "--cut-short")
