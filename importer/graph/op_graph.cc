@@ -26,8 +26,9 @@ constexpr int64_t kOldestMajor = 5, kNewestMajor = 8;
 constexpr size_t kMaxShownName = 200;
 constexpr size_t kMaxDims = 16;
 constexpr size_t kMaxNodes = 20000;
-constexpr size_t kMaxOutputs = 4096;  // of a node
-constexpr size_t kMaxName = 1024;     // of a module or a parameter, in bytes
+constexpr size_t kMaxOutputs = 4096;               // of a node
+constexpr size_t kMaxName = 1024;                  // of a module or a parameter, in bytes
+constexpr size_t kMaxWrittenPath = 16 * kMaxName;  // "getattr(...)" around each of its parts
 
 // Null where there is none.
 const json* Member(const json& object, const char* key) {
@@ -97,6 +98,7 @@ class ProgramReader {
       return Bad(absl::StrCat("its program has ", nodes->size(), " operators; at most ", kMaxNodes, " are read"));
     }
     for (const json& node : *nodes) ADJOIN_RETURN_IF_ERROR(ReadNode(node));
+    for (const std::string& output : graph_.outputs) ADJOIN_RETURN_IF_ERROR(CheckDefined(output, "the model's result"));
     return std::move(graph_);
   }
 
@@ -105,6 +107,17 @@ class ProgramReader {
     return absl::DataLossError(absl::StrCat(path_, ": its program lacks ", what));
   }
   absl::Status Bad(absl::string_view what) const { return absl::InvalidArgumentError(absl::StrCat(path_, ": ", what)); }
+
+  // Each value is made once, before it is read, so that whoever follows values to what makes them comes to an end.
+  absl::Status Define(const std::string& value) {
+    if (value.empty() || defined_.insert(value).second) return absl::OkStatus();
+    return Bad(absl::StrCat("its program defines the value ", PrintableText(value, kMaxShownName), " twice"));
+  }
+  absl::Status CheckDefined(const std::string& value, absl::string_view reader) const {
+    if (value.empty() || defined_.count(value) > 0) return absl::OkStatus();
+    return Bad(absl::StrCat(PrintableText(reader, kMaxShownName), " reads the value ",
+                            PrintableText(value, kMaxShownName), " before it is defined"));
+  }
 
   absl::Status CheckVersion(const json& program) const {
     const json* version = Member(program, "schema_version");
@@ -187,6 +200,7 @@ class ProgramReader {
         const std::string name = TextOf(Member(*named, key));
         if (value.empty() || name.empty()) return Lacks(absl::StrCat("the name of a ", kind));
         if (name.size() > kMaxName) return Bad(absl::StrCat("the name of a ", kind, " has ", name.size(), " bytes"));
+        ADJOIN_RETURN_IF_ERROR(Define(value));
         graph_.parameters[value] = name;
         if (kind != kNamed[0][0]) graph_.buffers.insert(value);
         const json* persistent = Member(*named, "persistent");
@@ -201,6 +215,7 @@ class ProgramReader {
       const json* tensor = argument == nullptr ? nullptr : Member(*argument, "as_tensor");
       const std::string value = tensor == nullptr ? "" : TextOf(Member(*tensor, "name"));
       if (!value.empty()) {
+        ADJOIN_RETURN_IF_ERROR(Define(value));
         graph_.inputs.push_back(value);
       } else if (input == nullptr || argument == nullptr) {
         return Bad(
@@ -234,7 +249,10 @@ class ProgramReader {
     SetOp(node);
     for (const json& input : *inputs) {
       const json* argument = Member(input, "arg");
-      if (argument != nullptr) node.arguments[TextOf(Member(input, "name"))] = ReadArgument(*argument);
+      if (argument == nullptr) continue;
+      OpArgument read = ReadArgument(*argument);
+      for (const std::string& value : read.tensors) ADJOIN_RETURN_IF_ERROR(CheckDefined(value, node.target));
+      node.arguments[TextOf(Member(input, "name"))] = std::move(read);
     }
     for (const json& output : *outputs) {
       const OpArgument values = ReadArgument(output);
@@ -248,6 +266,7 @@ class ProgramReader {
                                 kMaxOutputs, " results"));
       }
     }
+    for (const std::string& value : node.outputs) ADJOIN_RETURN_IF_ERROR(Define(value));
     const json* metadata = Member(json_node, "metadata");
     if (metadata != nullptr) ADJOIN_RETURN_IF_ERROR(SetModules(TextOf(Member(*metadata, "nn_module_stack")), node));
     graph_.nodes.push_back(std::move(node));
@@ -288,8 +307,9 @@ class ProgramReader {
     for (absl::string_view module : absl::StrSplit(stack, ';')) {
       const size_t first_comma = module.find(','), last_comma = module.rfind(',');
       if (first_comma == absl::string_view::npos || first_comma == last_comma) continue;
-      const std::string path = PathOf(module.substr(first_comma + 1, last_comma - first_comma - 1));
-      if (node.modules.size() == kMaxModules || path.size() > kMaxName) {
+      const absl::string_view written = module.substr(first_comma + 1, last_comma - first_comma - 1);
+      const std::string path = written.size() <= kMaxWrittenPath ? PathOf(written) : std::string();
+      if (node.modules.size() == kMaxModules || written.size() > kMaxWrittenPath || path.size() > kMaxName) {
         return Bad(absl::StrCat("its operator ", PrintableText(node.target, kMaxShownName),
                                 " is in modules nested more ", "deeply than ", kMaxModules,
                                 ", or of a name of more than ", kMaxName, " bytes"));
@@ -370,6 +390,7 @@ class ProgramReader {
   const std::string path_;
   OpGraph graph_;
   std::set<std::string> without_gradient_;  // values
+  std::set<std::string> defined_;           // values so far
 };
 
 }  // namespace

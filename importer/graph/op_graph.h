@@ -94,7 +94,8 @@ struct OpGraph {
   }
 };
 
-// Errors: kInvalidArgument (another version of the format, control flow, an input that is no tensor); kDataLoss (a
+// Errors: kInvalidArgument (another version of the format, control flow, an input that is no tensor, a value that is
+// read before it is defined, or defined twice); kDataLoss (a
 // program that lacks what every program has), with `path`.
 absl::StatusOr<OpGraph> ReadOpGraph(const nlohmann::json& program, const std::string& path);
 
