@@ -249,8 +249,10 @@ absl::Status LayerBuilder::AddParameter(const OpNode& node, const std::string& v
   for (int64_t dim : front) turned.push_back(shape[static_cast<size_t>(dim)]);
   if (batch_dim != 0) {
     if (view.dims().size() > shape.size()) return absl::InvalidArgumentError("its parameter has more dims");
-    while (view.dims().size() < shape.size()) view = view.WithDim(0);
-    view = view.Permuted(front);
+    while (view.dims().size() < shape.size()) {
+      ADJOIN_ASSIGN_OR_RETURN(view, view.WithDim(0));
+    }
+    ADJOIN_ASSIGN_OR_RETURN(view, view.Permuted(front));
   }
   ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> beside, view.OrderBeside(turned));
   std::vector<int64_t> order, back(shape.size());

@@ -13,6 +13,8 @@ using Extents = std::vector<int64_t>;
 
 absl::Status Refused(const char* why) { return absl::InvalidArgumentError(why); }
 
+absl::Status OtherDims() { return Refused("its dims are not those of its parameter"); }
+
 }  // namespace
 
 ParameterView ParameterView::Of(Extents shape) {
@@ -41,6 +43,7 @@ bool ParameterView::Repeats(const Dim& dim) const {
 }
 
 absl::StatusOr<ParameterView> ParameterView::First(size_t dim, int64_t count) const {
+  if (dim >= dims_.size()) return OtherDims();
   ParameterView view = *this;
   if (count < 1 || count > dims_[dim].extent) return Refused("it takes elements that the parameter does not have");
   if (count == dims_[dim].extent) return view;
@@ -87,19 +90,27 @@ absl::StatusOr<ParameterView> ParameterView::Expanded(const Extents& to) const {
   return view;
 }
 
-ParameterView ParameterView::Permuted(const Extents& order) const {
+absl::StatusOr<ParameterView> ParameterView::Permuted(const Extents& order) const {
+  Extents dims = order;
+  std::sort(dims.begin(), dims.end());
+  if (dims.size() != dims_.size()) return OtherDims();
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (dims[i] != static_cast<int64_t>(i)) return OtherDims();
+  }
   ParameterView view = *this;
   for (size_t i = 0; i < order.size(); ++i) view.dims_[i] = dims_[static_cast<size_t>(order[i])];
   return view;
 }
 
-ParameterView ParameterView::WithoutDim(size_t dim) const {
+absl::StatusOr<ParameterView> ParameterView::WithoutDim(size_t dim) const {
+  if (dim >= dims_.size()) return OtherDims();
   ParameterView view = *this;
   view.dims_.erase(view.dims_.begin() + static_cast<ptrdiff_t>(dim));
   return view;
 }
 
-ParameterView ParameterView::WithDim(size_t dim) const {
+absl::StatusOr<ParameterView> ParameterView::WithDim(size_t dim) const {
+  if (dim > dims_.size()) return OtherDims();
   ParameterView view = *this;
   view.dims_.insert(view.dims_.begin() + static_cast<ptrdiff_t>(dim), Dim());
   return view;

@@ -34,13 +34,13 @@ class ParameterView {
   std::vector<int64_t> shape() const;
   bool IsWhole() const;  // as it is
 
-  // Errors of all: kInvalidArgument, for what is more than such a part.
+  // Errors of all: kInvalidArgument, for what is more than such a part, and for dims that the view does not have.
   absl::StatusOr<ParameterView> First(size_t dim, int64_t count) const;
   absl::StatusOr<ParameterView> Reshaped(const std::vector<int64_t>& to) const;  // extents of 1 come or go
   absl::StatusOr<ParameterView> Expanded(const std::vector<int64_t>& to) const;
-  ParameterView Permuted(const std::vector<int64_t>& order) const;
-  ParameterView WithoutDim(size_t dim) const;
-  ParameterView WithDim(size_t dim) const;
+  absl::StatusOr<ParameterView> Permuted(const std::vector<int64_t>& order) const;
+  absl::StatusOr<ParameterView> WithoutDim(size_t dim) const;
+  absl::StatusOr<ParameterView> WithDim(size_t dim) const;
 
   // The order that the dims of a tensor of shape `x`, whose dim 0 is the batch, need so that the parameter, aligned at
   // the last dim as it is in PyTorch, stands beside those that it is combined with here. Errors: kInvalidArgument:

@@ -37,7 +37,7 @@ TEST(ParameterViewTest, TurnsTheOtherTensorToItsDims) {
   ASSERT_TRUE(channels.ok());
   EXPECT_THAT(*channels->OrderBeside({2, 3, 4, 5}), ElementsAre(0, 3, 2, 1));
   EXPECT_THAT(*ParameterView::Of({3, 1, 1}).OrderBeside({2, 3, 4, 5}), ElementsAre(0, 1, 2, 3));
-  EXPECT_THAT(*ParameterView::Of({6, 4}).Permuted({1, 0}).OrderBeside({2, 4, 6}), ElementsAre(0, 2, 1));
+  EXPECT_THAT(*ParameterView::Of({6, 4}).Permuted({1, 0})->OrderBeside({2, 4, 6}), ElementsAre(0, 2, 1));
 }
 
 TEST(ParameterViewTest, RefusesWhatIsLargerOrOfTheBatch) {
@@ -45,6 +45,18 @@ TEST(ParameterViewTest, RefusesWhatIsLargerOrOfTheBatch) {
   EXPECT_FALSE(ParameterView::Of({5, 8}).OrderBeside({2, 1, 8}).ok()) << "repeats the other tensor";
   EXPECT_FALSE(ParameterView::Of({4, 8}).Reshaped({32}).ok());
   EXPECT_FALSE(ParameterView::Of({4, 8}).Expanded({3, 4, 16}).ok());
+}
+
+TEST(ParameterViewTest, RefusesDimsThatItDoesNotHave) {
+  const ParameterView view = ParameterView::Of({4, 8});
+  EXPECT_TRUE(view.Permuted({1, 0}).ok());
+  for (const std::vector<int64_t>& order : {std::vector<int64_t>{0}, {0, 0}, {0, 2}, {-1, 0}, {2, 1, 0}}) {
+    EXPECT_FALSE(view.Permuted(order).ok());
+  }
+  EXPECT_FALSE(view.First(2, 1).ok());
+  EXPECT_FALSE(view.WithoutDim(2).ok());
+  EXPECT_TRUE(view.WithDim(2).ok());
+  EXPECT_FALSE(view.WithDim(3).ok());
 }
 
 }  // namespace

@@ -49,9 +49,11 @@ absl::Status Unsqueezed(const OpNode& node, LayerBuilder& builder) {
   const int64_t dim = DimFromFirst(node.Int("dim", 0), shape.size() + 1);
   if (dim < 0) return Unsupported("its dim is not one of its result");
   if (const ParameterView* parameter = builder.ParameterOf(input); parameter != nullptr) {
-    return builder.SetParameterView(node, input, parameter->WithDim(static_cast<size_t>(dim)));
+    ADJOIN_ASSIGN_OR_RETURN(ParameterView longer, parameter->WithDim(static_cast<size_t>(dim)));
+    return builder.SetParameterView(node, input, std::move(longer));
   }
   ADJOIN_ASSIGN_OR_RETURN(const ValueView view, builder.ViewOf(input));
+  if (static_cast<size_t>(dim) > view.dims()) return Unsupported("its dim is not one of its result");
   return builder.SetView(node, input, view.WithDim(static_cast<size_t>(dim)));
 }
 
@@ -78,7 +80,8 @@ absl::Status SetPermuted(const OpNode& node, LayerBuilder& builder, const std::v
   const std::string input = node.Tensor(InputOf(node));
   if (std::is_sorted(order.begin(), order.end())) return builder.Alias(node, input);
   if (const ParameterView* parameter = builder.ParameterOf(input); parameter != nullptr) {
-    return builder.SetParameterView(node, input, parameter->Permuted(order));
+    ADJOIN_ASSIGN_OR_RETURN(ParameterView turned, parameter->Permuted(order));
+    return builder.SetParameterView(node, input, std::move(turned));
   }
   ADJOIN_ASSIGN_OR_RETURN(const ValueView view, builder.ViewOf(input));
   if (view.dims() != order.size()) return Unsupported("its dims are not those of its input");

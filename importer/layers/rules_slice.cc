@@ -41,7 +41,9 @@ absl::Status AddRange(const OpNode& node, const Range& range, LayerBuilder& buil
     }
     const size_t dim = static_cast<size_t>(range.dim);
     ADJOIN_ASSIGN_OR_RETURN(ParameterView view, parameter->First(dim, range.count));
-    return builder.SetParameterView(node, range.input, drops ? view.WithoutDim(dim) : view);
+    if (!drops) return builder.SetParameterView(node, range.input, std::move(view));
+    ADJOIN_ASSIGN_OR_RETURN(ParameterView rest, view.WithoutDim(dim));
+    return builder.SetParameterView(node, range.input, std::move(rest));
   }
   if (range.whole() && !drops) {
     ADJOIN_RETURN_IF_ERROR(builder.Alias(node, range.input, LayerBuilder::Shares::kNever));
