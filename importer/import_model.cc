@@ -79,7 +79,7 @@ class Importer {
 
   absl::StatusOr<ImportedModel> Run() {
     const std::vector<bool> live = LiveNodes();
-    FindPatterns();
+    FindPatterns(live);
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       if (!live[i]) continue;
       const auto found = attention_.find(i);
@@ -119,14 +119,27 @@ class Importer {
   }
 
  private:
-  // Operators that are one layer together.
-  void FindPatterns() {
+  // Operators that are one layer together. It reads all at the place of the last one, so nothing may change in between.
+  void FindPatterns(const std::vector<bool>& live) {
+    std::vector<size_t> changes;
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      if (live[i] && (!graph_.nodes[i].Changed().empty() || ChangesWhatItMay(graph_.nodes[i]))) changes.push_back(i);
+    }
+    const auto is_disturbed = [&](const std::set<size_t>& nodes, size_t last) {
+      const size_t first = nodes.empty() ? last : std::min(*nodes.begin(), last);
+      for (auto at = std::lower_bound(changes.begin(), changes.end(), first); at != changes.end() && *at < last; ++at) {
+        if (nodes.count(*at) == 0) return true;
+      }
+      return false;
+    };
     for (WindowAttentionPattern& pattern : FindWindowAttention(graph_, constants_)) {
+      if (is_disturbed(pattern.nodes, pattern.last)) continue;
       within_.insert(pattern.nodes.begin(), pattern.nodes.end());
       const size_t last = pattern.last;
       windows_[last] = std::move(pattern);
     }
     for (AttentionPattern& pattern : FindAttention(graph_)) {
+      if (is_disturbed(pattern.nodes, pattern.last)) continue;
       within_.insert(pattern.nodes.begin(), pattern.nodes.end());
       const size_t last = pattern.last;
       attention_[last] = std::move(pattern);
@@ -134,7 +147,7 @@ class Importer {
     for (AttentionChain& chain : FindAttentionChains(graph_)) {
       const bool is_taken =
           std::any_of(chain.nodes.begin(), chain.nodes.end(), [&](size_t i) { return within_.count(i) > 0; });
-      if (is_taken) continue;
+      if (is_taken || is_disturbed(chain.nodes, chain.last)) continue;
       within_.insert(chain.nodes.begin(), chain.nodes.end());
       const size_t last = chain.last;
       chains_[last] = std::move(chain);
@@ -184,9 +197,15 @@ class Importer {
   // view, which are all but those that are known to return something new.
   std::map<std::string, std::string> Bases() const {
     std::map<std::string, std::string> base;
-    const auto base_of = [&](std::string value) {
-      for (auto found = base.find(value); found != base.end(); found = base.find(value)) value = found->second;
-      return value;
+    // Follows the chain, and makes all of it point to its end, so that no chain is followed twice.
+    const auto base_of = [&](const std::string& value) {
+      std::string end = value;
+      for (auto found = base.find(end); found != base.end(); found = base.find(end)) end = found->second;
+      for (std::string at = value; at != end;) {
+        std::string& next = base[at];
+        at = std::exchange(next, end);
+      }
+      return end;
     };
     const auto join = [&](const std::string& a, const std::string& b) {
       const std::string first = base_of(a), second = base_of(b);
@@ -195,18 +214,20 @@ class Importer {
     for (const OpNode& node : graph_.nodes) {
       const std::vector<std::string> changed = node.Changed();
       const bool fresh = changed.empty() && ReturnsNew(node.op);
-      for (const std::string& output : node.outputs) {
-        for (const std::string& value : changed) join(value, output);
-        for (const auto& [name, argument] : node.arguments) {
-          for (const std::string& value : argument.tensors) {
-            if (!fresh) join(value, output);
-          }
-        }
+      if (fresh || node.outputs.empty()) continue;
+      // All with the first one.
+      const auto first =
+          std::find_if(node.outputs.begin(), node.outputs.end(), [](const auto& name) { return !name.empty(); });
+      if (first == node.outputs.end()) continue;
+      for (const auto& [name, argument] : node.arguments) {
+        for (const std::string& value : argument.tensors) join(value, *first);
       }
+      for (const std::string& output : node.outputs) join(*first, output);
     }
-    std::map<std::string, std::string> flat;
-    for (const auto& [value, above] : base) flat[value] = base_of(above);
-    return flat;
+    std::vector<std::string> values;
+    for (const auto& [value, above] : base) values.push_back(value);
+    for (const std::string& value : values) base_of(value);
+    return base;
   }
 
   std::string WhyRefused(const OpNode& node) const {
