@@ -208,16 +208,20 @@ std::string LayerBuilder::NameOf(const OpNode& node, const std::vector<LayerPara
   return Unique(OpName(node));
 }
 
-// True where none of the parameters that can have a gradient has one. Errors: only some have none.
-absl::StatusOr<bool> LayerBuilder::AreFrozen(const std::vector<LayerParameter>& parameters) const {
-  size_t trained = 0, frozen = 0;
+// True where none of the parameters that can have a gradient has one: a buffer has none, but is none of those where it
+// is what the layer itself changes or keeps. Errors: only some have none.
+absl::StatusOr<bool> LayerBuilder::AreFrozen(const Layer& layer, const std::vector<LayerParameter>& parameters) const {
+  std::string trained, frozen;
   for (const auto& [role, value] : parameters) {
-    trained += graph_.IsTrained(value) ? 1 : 0;
-    frozen += graph_.frozen.count(value);
+    const bool is_kept = role == "running_mean" || role == "running_var" || layer.parameter().buffer();
+    if (graph_.IsTrained(value)) trained = value;
+    if (graph_.frozen.count(value) > 0 || (graph_.buffers.count(value) > 0 && !is_kept)) frozen = value;
   }
-  if (trained == 0 || frozen == 0) return frozen > 0;
-  return absl::InvalidArgumentError(
-      "some of its parameters have no gradient (requires_grad=False), and others have; right would be all or none");
+  if (trained.empty() || frozen.empty()) return !frozen.empty();
+  return absl::InvalidArgumentError(absl::StrCat("its parameter ", PrintableText(graph_.parameters.at(frozen)),
+                                                 " has no gradient (a buffer, or requires_grad=False), and ",
+                                                 PrintableText(graph_.parameters.at(trained)),
+                                                 " has one; right would be all or none"));
 }
 
 // The other layer's parameters have to be of one kind, and are then of the same shapes.
@@ -235,12 +239,22 @@ absl::Status LayerBuilder::CheckShared(const Layer& layer, const std::string& ow
 }
 
 absl::Status LayerBuilder::TakeParameters(const std::vector<LayerParameter>& parameters, Layer& layer) {
-  std::set<std::string> owners;
+  std::set<std::string> owners, names;
   std::vector<std::pair<std::string, std::string>> taken;  // role and value
   for (const auto& [role, value] : parameters) {
     if (value.empty()) continue;
-    const auto owner = owner_.find(graph_.parameters.at(value));
+    const std::string& name = graph_.parameters.at(value);
+    const auto owner = owner_.find(name);
     owners.insert(owner == owner_.end() ? "" : owner->second);
+    if (!names.insert(name).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("it reads the parameter ", PrintableText(name), " twice; right would be one for each use"));
+    }
+    if (owner != owner_.end() && role_.at(name) != role) {
+      return absl::InvalidArgumentError(absl::StrCat("its ", role, ", ", PrintableText(name), ", is also the ",
+                                                     role_.at(name), " of ", owner->second,
+                                                     "; right would be the same use in both"));
+    }
     taken.emplace_back(role, value);
   }
   if (owners.size() > 1) {
@@ -253,11 +267,12 @@ absl::Status LayerBuilder::TakeParameters(const std::vector<LayerParameter>& par
     layer.set_weights_of(*owners.begin());
     return absl::OkStatus();
   }
-  ADJOIN_ASSIGN_OR_RETURN(const bool frozen, AreFrozen(parameters));
+  ADJOIN_ASSIGN_OR_RETURN(const bool frozen, AreFrozen(layer, parameters));
   if (frozen) layer.set_frozen(true);
   for (const auto& [role, value] : taken) {
     const std::string& name = graph_.parameters.at(value);
     owner_[name] = layer.name();
+    role_[name] = role;
     std::string in_job = absl::StrCat(layer.name(), ".", role);
     if (in_job != name && IsName(name)) {
       in_job = name;
@@ -369,6 +384,10 @@ absl::Status LayerBuilder::Bind(const OpNode& node, Value value) {
     // The first argument of an operator that works in place is called so in all of them.
     const std::string changed = node.Tensor(node.Has("self") ? "self" : "input");
     const std::string tensor = TensorOf(changed), base = BaseOf(changed);
+    const auto before = values_.find(changed);
+    if (before != values_.end() && before->second.view.shape() != value.view.shape()) {
+      return absl::InvalidArgumentError("it changes the shape of a tensor in place");
+    }
     for (auto& [name, its_value] : values_) {
       if (BaseOf(name) != base) continue;
       if (TensorOf(name) == tensor) {

@@ -185,7 +185,7 @@ class LayerBuilder {
   std::string Unique(std::string name);
   absl::Status TakeParameters(const std::vector<LayerParameter>& parameters, Layer& layer);
   absl::Status CheckShared(const Layer& layer, const std::string& owner) const;
-  absl::StatusOr<bool> AreFrozen(const std::vector<LayerParameter>& parameters) const;
+  absl::StatusOr<bool> AreFrozen(const Layer& layer, const std::vector<LayerParameter>& parameters) const;
   absl::Status Bind(const OpNode& node, Value value);
   // Errors: kInvalidArgument: the program says that the node's first output has another shape.
   absl::Status CheckShape(const OpNode& node, const std::vector<int64_t>& shape) const;
@@ -213,6 +213,8 @@ class LayerBuilder {
   std::set<std::string> stale_;                         // values that changed in place by way of another view
   std::set<std::string> forgotten_;
   std::set<std::string> modules_with_parameters_;
+  std::map<std::string, std::string> role_;  // of a parameter that a layer has: as what, "weight"
+  int next_constant_ = 0;                    // in the name of a constant's weight
 };
 
 }  // namespace adjoin

@@ -52,6 +52,7 @@ absl::StatusOr<std::optional<double>> LayerBuilder::NumberOf(const std::string& 
 
 // An equal one that another layer has is shared.
 absl::Status LayerBuilder::TakeConstant(ConstantTensor constant, Layer& layer) {
+  if (constant.Elements() == 0) return absl::InvalidArgumentError("it reads a constant without elements");
   for (const ImportedWeight& weight : weights_) {
     if (!weight.constant.has_value() || !AreEqual(*weight.constant, constant)) continue;
     layer.set_weights_of(constant_owner_.at(weight.name));
@@ -62,11 +63,12 @@ absl::Status LayerBuilder::TakeConstant(ConstantTensor constant, Layer& layer) {
     return absl::InvalidArgumentError(
         absl::StrCat("the constants of the program have more than ", kMostElements, " elements"));
   }
-  std::string name = absl::StrCat(layer.name(), ".weight");
-  if (parameter_names_.count(name) > 0) {
-    while (parameter_names_.count(name) > 0) absl::StrAppend(&name, "_constant");
-    (*layer.mutable_parameter_name())["weight"] = name;
-  }
+  // A name that tells whoever loads the weights into the module that it lacks this one.
+  std::string name;
+  do {
+    name = absl::StrCat("computed_constant_", next_constant_++);
+  } while (parameter_names_.count(name) > 0);
+  (*layer.mutable_parameter_name())["weight"] = name;
   constant_owner_[name] = layer.name();
   ImportedWeight weight;
   weight.name = std::move(name);
@@ -82,11 +84,15 @@ absl::Status LayerBuilder::AddConstant(const OpNode& node, const std::string& va
   const std::vector<int64_t> shape = values_.at(value).view.shape();
   if (constant.shape.size() > shape.size()) return absl::InvalidArgumentError("its constant has more dims");
   constant.shape.insert(constant.shape.begin(), shape.size() - constant.shape.size(), 1);
+  if (constant.Elements() == 0) return absl::InvalidArgumentError("it reads a constant without elements");
   for (size_t i = 0; i < shape.size(); ++i) {
-    if (i != aligned.batch_dim) continue;
-    if (constant.shape[i] != 1 && !KeepFirst(i, constant)) {
-      return absl::InvalidArgumentError("its constant differs from one sample of the batch to another");
+    if (constant.shape[i] != 1 && constant.shape[i] != shape[i]) {
+      return absl::InvalidArgumentError("its constant is not as large as its other argument, nor 1, in each dim");
     }
+  }
+  const size_t batch_dim = aligned.batch_dim;
+  if (!shape.empty() && constant.shape[batch_dim] != 1 && !KeepFirst(batch_dim, constant)) {
+    return absl::InvalidArgumentError("its constant differs from one sample of the batch to another");
   }
   // Beside the batch, in front, and what was in one dim with it.
   std::vector<int64_t> own = constant.shape;
