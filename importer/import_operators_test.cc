@@ -1,6 +1,7 @@
 // Programs of a few operators, written here: which layers they become, and what is refused.
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -37,6 +38,10 @@ class Program {
                  bool gradient = true) {
     Tensor(value, shape, 7, gradient);
     inputs_.push_back({{"parameter", {{"arg", {{"name", value}}}, {"parameter_name", name}}}});
+  }
+  void Buffer(const std::string& value, const std::string& name, const std::vector<int64_t>& shape) {
+    Tensor(value, shape);
+    inputs_.push_back({{"buffer", {{"arg", {{"name", value}}}, {"buffer_name", name}, {"persistent", true}}}});
   }
   // Arguments: pairs of a name and a value as JSON; a text is a tensor.
   void Node(const std::string& op, const std::vector<std::pair<std::string, json>>& arguments,
@@ -276,6 +281,157 @@ TEST(ImportOperatorsTest, RefusesResultsOfAnotherShapeThanTheyHave) {
   parameter.Node("select.int", {{"self", "a"}, {"dim", 0}, {"index", 0}}, "b", {1, 3});
   parameter.Node("add.Tensor", {{"self", "x"}, {"other", "b"}}, "y", {2, 3});
   EXPECT_THAT(parameter.Error(), HasSubstr("another shape than the program says"));
+}
+
+TEST(ImportOperatorsTest, RefusesDimsThatOnlyTheProgramSays) {
+  Program program({2, 4});
+  program.Parameter("p", "p", {4});
+  program.Node("unsqueeze.default", {{"self", "p"}, {"dim", 0}}, "u", {1, 1, 1, 1, 1, 1, 1, 4});
+  program.Node("permute.default", {{"self", "u"}, {"dims", {7, 6, 5, 4, 3, 2, 1, 0}}}, "v", {4, 1, 1, 1, 1, 1, 1, 1});
+  program.Node("add.Tensor", {{"self", "x"}, {"other", "v"}}, "y", {2, 4});
+  EXPECT_FALSE(program.Import().ok());
+  Program in_place({2, 4});
+  in_place.Node("relu.default", {{"self", "x"}}, "a", {2, 4});
+  in_place.Node("unsqueeze.default", {{"self", "x"}, {"dim", 1}}, "b", {2, 1, 4});
+  in_place.Node("add_.Tensor", {{"self", "a"}, {"other", "b"}}, "c", {2, 2, 4});
+  EXPECT_FALSE(in_place.Import().ok());
+}
+
+TEST(ImportOperatorsTest, RefusesValuesThatAreReadBeforeTheyAreDefined) {
+  Program cycle({2, 4});
+  cycle.Node("contiguous.default", {{"self", "a"}}, "a", {2, 4}, "b,block,torchvision.ShiftedWindowAttention");
+  EXPECT_THAT(cycle.Error(), HasSubstr("torch.ops.aten.contiguous.default reads the value a before it is defined"));
+  Program twice({2, 4});
+  twice.Node("relu.default", {{"self", "x"}}, "a", {2, 4});
+  twice.Node("neg.default", {{"self", "x"}}, "a", {2, 4});
+  EXPECT_THAT(twice.Error(), HasSubstr("defines the value a twice"));
+  Program parameter({2, 4});
+  parameter.Parameter("x", "weight", {2, 4});
+  parameter.Node("relu.default", {{"self", "x"}}, "a", {2, 4});
+  EXPECT_THAT(parameter.Error(), HasSubstr("defines the value x twice"));
+}
+
+TEST(ImportOperatorsTest, JoinsValuesOfLongProgramsInTime) {
+  Program program({2, 3});
+  std::string last = "x";
+  for (int i = 0; i < 4000; ++i) {
+    const std::string next = absl::StrCat("v", i);
+    program.Node("alias.default", {{"self", next == "v0" ? "x" : absl::StrCat("v", i - 1)}}, next, {2, 3});
+    last = next;
+  }
+  program.Node("relu.default", {{"self", last}}, "y", {2, 3});
+  EXPECT_EQ(Text(program.Import()), "relu: relu(x)");
+}
+
+TEST(ImportOperatorsTest, RefusesConstantsThatDoNotFit) {
+  for (const std::vector<int64_t>& shape : {std::vector<int64_t>{0}, {0, 4}, {3}, {3, 1}}) {
+    Program program({2, 4});
+    program.Node("ones.default", {{"size", shape}}, "ones", shape);
+    program.Node("cumsum.default", {{"self", "ones"}, {"dim", 0}}, "c", shape);
+    program.Node("add.Tensor", {{"self", "x"}, {"other", "c"}}, "y", {2, 4});
+    EXPECT_FALSE(program.Import().ok());
+    Program masked({2, 4});
+    masked.Node("ones.default", {{"size", shape}}, "ones", shape, "", 12);
+    masked.Node("triu.default", {{"self", "ones"}}, "mask", shape, "", 12);
+    masked.Node("masked_fill.Scalar", {{"self", "x"}, {"mask", "mask"}, {"value", -2.0}}, "y", {2, 4});
+    EXPECT_FALSE(masked.Import().ok());
+  }
+}
+
+TEST(ImportOperatorsTest, RefusesLongPathsOfModules) {
+  std::string path;
+  for (int i = 0; i < 20000; ++i) path += "getattr(";
+  Program program({2, 4});
+  program.Node("relu.default", {{"self", "x"}}, "a", {2, 4}, absl::StrCat("k,", path, ",type"));
+  EXPECT_THAT(program.Error(), HasSubstr("of a name of more than"));
+}
+
+TEST(ImportOperatorsTest, FreezesLayersWhoseWeightsAreBuffers) {
+  Program program({2, 3, 8, 8});
+  program.Buffer("b_k", "k", {4, 3, 3, 3});
+  program.Node("conv2d.default", {{"input", "x"}, {"weight", "b_k"}}, "y", {2, 4, 6, 6});
+  const auto model = program.Import();
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_TRUE(model->layers[0].frozen());
+  Program mixed({2, 3, 8, 8});
+  mixed.Buffer("b_k", "k", {4, 3, 3, 3});
+  mixed.Parameter("p_bias", "bias", {4});
+  mixed.Node("conv2d.default", {{"input", "x"}, {"weight", "b_k"}, {"bias", "p_bias"}}, "y", {2, 4, 6, 6});
+  EXPECT_THAT(mixed.Error(), HasSubstr("its parameter k has no gradient (a buffer, or requires_grad=False), and bias"));
+}
+
+TEST(ImportOperatorsTest, ReadsWhatChangesWithinAttentionInTheProgramsOrder) {
+  Program program({2, 3, 5, 4});
+  program.Node("neg.default", {{"self", "x"}}, "a", {2, 3, 5, 4});
+  program.Node("transpose.int", {{"self", "x"}, {"dim0", -2}, {"dim1", -1}}, "t", {2, 3, 4, 5});
+  program.Node("matmul.default", {{"self", "a"}, {"other", "t"}}, "s", {2, 3, 5, 5});
+  program.Node("softmax.int", {{"self", "s"}, {"dim", -1}}, "p", {2, 3, 5, 5});
+  program.Node("mul_.Tensor", {{"self", "a"}, {"other", 2.0}}, "b", {2, 3, 5, 4});
+  program.Node("matmul.default", {{"self", "p"}, {"other", "x"}}, "y", {2, 3, 5, 4});
+  program.Node("add.Tensor", {{"self", "y"}, {"other", "b"}}, "z", {2, 3, 5, 4});
+  EXPECT_THAT(Text(program.Import()), HasSubstr("matmul: matmul(neg,transpose); softmax: softmax(matmul); mul"));
+}
+
+TEST(ImportOperatorsTest, RefusesParametersThatAreSharedInOtherRoles) {
+  Program program({2, 3, 4});
+  program.Parameter("a", "a", {4});
+  program.Parameter("b", "b", {4});
+  const auto norm = [&](const char* weight, const char* bias, const char* of, const char* to) {
+    program.Node("layer_norm.default",
+                 {{"input", of}, {"normalized_shape", json::array({4})}, {"weight", weight}, {"bias", bias}}, to,
+                 {2, 3, 4});
+  };
+  norm("a", "b", "x", "y");
+  norm("a", "b", "y", "z");
+  ASSERT_TRUE(program.Import().ok()) << program.Error();
+  norm("b", "a", "z", "w");
+  EXPECT_THAT(program.Error(), HasSubstr("its weight, b, is also the bias of"));
+}
+
+TEST(ImportOperatorsTest, RefusesAttentionThatIsRandomOrOfNoScores) {
+  for (const auto& [name, value, why] : {std::tuple("dropout_p", 0.1, "its result is random in the exported program"),
+                                         {"scale", 0.0, "its scores are multiplied by 0"}}) {
+    Program program({2, 3, 5, 4});
+    program.Node("scaled_dot_product_attention.default",
+                 {{"query", "x"}, {"key", "x"}, {"value", "x"}, {name, json(value)}}, "y", {2, 3, 5, 4});
+    EXPECT_THAT(program.Error(), HasSubstr(why));
+  }
+}
+
+TEST(ImportOperatorsTest, RefusesFixedRowsOfWhichOneHasNoGradient) {
+  for (int padding : {1, 5}) {
+    Program program({2, 3, 4});
+    program.Parameter("p_table", "table", {8, 4});
+    program.Node("arange.default", {{"end", 3}}, "rows", {3}, "", 5);
+    program.Node("embedding.default", {{"weight", "p_table"}, {"indices", "rows"}, {"padding_idx", padding}}, "e",
+                 {3, 4});
+    program.Node("add.Tensor", {{"self", "x"}, {"other", "e"}}, "y", {2, 3, 4});
+    EXPECT_EQ(program.Import().ok(), padding == 5) << program.Error();
+    EXPECT_THAT(program.Error(), HasSubstr(padding == 5 ? "" : "its padding_idx is a row that it reads"));
+  }
+}
+
+TEST(ImportOperatorsTest, RefusesMeansOfAnotherType) {
+  Program program({2, 3, 4, 4});
+  program.Node("mean.dim", {{"self", "x"}, {"dim", {2, 3}}, {"dtype", 8}}, "y", {2, 3}, "", 8);
+  EXPECT_THAT(program.Error(), HasSubstr("it changes the type of its tensor"));
+}
+
+TEST(ImportOperatorsTest, NamesConstantsThatNoModuleHas) {
+  Program program({2, 4, 3, 2});
+  program.Parameter("p", "computed_constant_0", {2});
+  program.Node("arange.default", {{"end", 24}}, "row", {24});
+  program.Node("view.default", {{"self", "row"}, {"size", {2, 3, 4}}}, "cube", {2, 3, 4});
+  program.Node("numpy_T.default", {{"self", "cube"}}, "turned", {4, 3, 2});
+  program.Node("add.Tensor", {{"self", "x"}, {"other", "turned"}}, "y", {2, 4, 3, 2});
+  program.Node("mul.Tensor", {{"self", "y"}, {"other", "p"}}, "z", {2, 4, 3, 2});
+  const auto model = program.Import();
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(model->layers[0].parameter_name().at("weight"), "computed_constant_1");
+  EXPECT_EQ(model->weights[0].name, "computed_constant_1");
+  ASSERT_TRUE(model->weights[0].constant.has_value());
+  EXPECT_THAT(model->weights[0].constant->shape, ElementsAre(4, 3, 2));
+  EXPECT_EQ(model->weights[0].constant->At(1), 12);  // element (1, 0, 0) before
 }
 
 TEST(ImportOperatorsTest, RefusesByOperatorAndModule) {

@@ -122,6 +122,13 @@ ConstantResults Swapped(const ConstantCall& call, const char* first, const char*
   return Permuted(input, order);
 }
 ConstantResults Transpose(const ConstantCall& call) { return Swapped(call, "dim0", "dim1"); }
+// x.T: all dims in the other order.
+ConstantResults Reversed(const ConstantCall& call) {
+  ADJOIN_ASSIGN_OR_RETURN(const ConstantView input, InputOf(call));
+  std::vector<int64_t> order(input.shape.size());
+  std::iota(order.rbegin(), order.rend(), 0);
+  return Permuted(input, order);
+}
 ConstantResults SwapAxes(const ConstantCall& call) { return Swapped(call, "axis0", "axis1"); }
 
 ConstantResults Expanded(const ConstantCall& call) {
@@ -383,7 +390,7 @@ const ConstantOps& ShapeConstantOps() {
       {"flip", {Flipped}},
       {"lift_fresh_copy", {Copied}},
       {"narrow", {Narrowed, kView}},
-      {"numpy_T", {Transpose, kView}},
+      {"numpy_T", {Reversed, kView}},
       {"permute", {Permute, kView}},
       {"repeat", {Repeated}},
       {"repeat_interleave", {Interleaved}},

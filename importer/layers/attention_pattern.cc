@@ -27,6 +27,7 @@ class Finder {
     const OpNode& node = graph_.nodes[product];
     found_.nodes.insert(product);
     found_.causal = node.Bool("is_causal", false);
+    if (node.Float("dropout_p", 0) != 0) return std::nullopt;  // refused by its name
     if (node.Has("attn_mask") || node.Has("scale") || node.Bool("enable_gqa", false)) return std::nullopt;
     const Extents heads = ShapeOf(node.Tensor("query"));  // [batch, heads, length, features of a head]
     if (heads.size() != 4) return std::nullopt;

@@ -120,6 +120,11 @@ absl::Status AddHeads(const OpNode& node, LayerBuilder& builder, HeadsRequest re
   if (request.dropout != 0) attention.set_dropout(request.dropout);
   if (request.bias.has_value()) {
     ADJOIN_RETURN_IF_ERROR(ToFourDims(request.query.second, *request.bias));
+    const Extents of_bias = request.bias->shape, scores = {heads, of_query[dims - 2], of_key[dims - 2]};
+    for (size_t i = 0; i < 3; ++i) {
+      if (of_bias[i + 1] != 1 && of_bias[i + 1] != scores[i]) return Unsupported("its mask does not fit its scores");
+    }
+    if (request.bias->Elements() == 0) return Unsupported("its mask has no elements");
     if (IsZero(*request.bias)) {
       request.bias.reset();
     } else if (IsCausal(*request.bias) && request.bias->shape[2] == of_query[dims - 2] &&
@@ -387,7 +392,11 @@ absl::Status ScaledDotProductAttention(const OpNode& node, LayerBuilder& builder
   }
   request.scale = node.Float("scale", 0);
   if (!std::isfinite(request.scale)) return Unsupported("its scale is not finite");
-  request.dropout = node.Float("dropout_p", 0);
+  if (node.Has("scale") && request.scale == 0) return Unsupported("its scores are multiplied by 0");
+  if (node.Float("dropout_p", 0) != 0) {
+    return Unsupported("its result is random in the exported program, whose dropout_p is not 0; right would be an ",
+                       "export after model.eval(), with dropout_p=self.p if self.training else 0");
+  }
   request.causal = node.Bool("is_causal", false);
   const std::string mask = node.Tensor("attn_mask");
   if (!mask.empty() && builder.IsConstant(mask)) {

@@ -86,6 +86,11 @@ absl::Status SetFirstRows(const OpNode& node, LayerBuilder& builder) {
       return Unsupported("its indices are fixed and not 0, 1, 2 and so on; right would be a parameter that is added");
     }
   }
+  const int64_t padding = node.Int("padding_idx", -1);
+  if (padding >= 0 && padding < rows) {
+    return Unsupported("its padding_idx is a row that it reads, which then has no gradient; right would be no ",
+                       "padding_idx");
+  }
   ADJOIN_ASSIGN_OR_RETURN(const ParameterView first, parameter->First(0, rows));
   ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> shape, builder.Shape(node.outputs[0]));
   ADJOIN_ASSIGN_OR_RETURN(ParameterView view, first.Expanded(shape));

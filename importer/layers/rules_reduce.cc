@@ -23,11 +23,16 @@ struct Reduced {
   std::vector<Layer> before, after;  // functions
 };
 
-absl::Status AddReduced(const OpNode& node, LayerBuilder& builder, const Reduced& reduced) {
-  const std::string input = node.Tensor(node.Has("self") ? "self" : "input");
+absl::Status CheckType(const OpNode& node, const LayerBuilder& builder, const std::string& input) {
   if (node.outputs.empty() || !builder.IsFloat(input) || !builder.SameType(input, node.outputs[0])) {
     return Unsupported("it changes the type of its tensor, or sums whole numbers");
   }
+  return absl::OkStatus();
+}
+
+absl::Status AddReduced(const OpNode& node, LayerBuilder& builder, const Reduced& reduced) {
+  const std::string input = node.Tensor(node.Has("self") ? "self" : "input");
+  ADJOIN_RETURN_IF_ERROR(CheckType(node, builder, input));
   ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> shape, builder.Shape(input));
   std::set<int64_t> dims;
   for (int64_t dim : node.Ints("dim")) dims.insert(DimFromFirst(dim, shape.size()));
@@ -82,6 +87,7 @@ absl::Status VectorNorm(const OpNode& node, LayerBuilder& builder) {
 
 // A mean over all spatial dims is average pooling to one element; without keepdim it is flattened.
 absl::Status Mean(const OpNode& node, LayerBuilder& builder) {
+  ADJOIN_RETURN_IF_ERROR(CheckType(node, builder, node.Tensor("self")));
   ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> shape, builder.Shape(node.Tensor("self")));
   std::set<int64_t> dims;
   for (int64_t dim : node.Ints("dim")) dims.insert(DimFromFirst(dim, shape.size()));

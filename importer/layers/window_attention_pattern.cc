@@ -103,7 +103,7 @@ class Finder {
     if (found_.window[0] > kMostCells || found_.window[1] > kMostCells || cells_ > kMostCells) return false;
     if (padded_ != Extents{windows_[0], windows_[1] * windows_[3], windows_[2] * windows_[4], windows_[5]})
       return false;
-    if (const OpNode* dropout = Up(at, "dropout"); dropout != nullptr && dropout->Float("p", 0) != 0) return false;
+    if (const OpNode* dropout = Up(at, "dropout"); dropout != nullptr && dropout->Float("p", 0.5) != 0) return false;
     const OpNode* proj = Up(at, "linear");
     if (proj == nullptr) return false;
     found_.proj_weight = proj->Tensor("weight");
@@ -121,7 +121,10 @@ class Finder {
     const auto product = producer_.find(at);
     if (Up(at, "matmul") == nullptr) return false;
     value_ = graph_.nodes[product->second].Tensor("other");
-    if (const OpNode* dropout = Up(at, "dropout")) found_.dropout = dropout->Float("p", 0);
+    if (const OpNode* dropout = Up(at, "dropout")) {
+      found_.dropout = dropout->Float("p", 0.5);
+      if (found_.dropout != 0 && dropout->Bool("train", false)) return false;  // refused by its name
+    }
     const OpNode* softmax = Up(at, "softmax");
     if (softmax == nullptr || (softmax->Int("dim", 0) != -1 && softmax->Int("dim", 0) != 3)) return false;
     if (UpReshape(at) != nullptr) {
