@@ -104,11 +104,27 @@ absl::StatusOr<NamedTensors> LossSample::Targets(const JobSpec& job, const Named
   return all;
 }
 
+// One without a gradient may be a parameter that the model does not train, such as a buffer.
+absl::Status LossSample::CheckGradients() const {
+  const bool any = std::any_of(arrays_.begin(), arrays_.end(),
+                               [](const auto& entry) { return entry.first.rfind(kGradient, 0) == 0; });
+  if (!any) return absl::OkStatus();
+  for (const std::string& parameter : trained_) {
+    const std::string name = absl::StrCat(kGradient, parameter);
+    if (arrays_.count(name) > 0) continue;
+    return BadArray(file_, name,
+                    "is missing, and the sample has other gradients: the job trains this parameter; right would be its "
+                    "gradient, or frozen: true in its layer");
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::vector<SampleDifference>> LossSample::Compare(const JobSpec& job, const NamedTensors& weights,
                                                                   const NamedTensors& fields,
                                                                   const SerialModelOptions& options,
                                                                   std::optional<double> tolerance) const {
   ADJOIN_ASSIGN_OR_RETURN(const NamedTensors all, Targets(job, fields));
+  ADJOIN_RETURN_IF_ERROR(CheckGradients());
   JobSpec with_loss = job;
   *with_loss.mutable_loss() = spec_.loss();
   ADJOIN_ASSIGN_OR_RETURN(const auto model, SerialModel::Create(with_loss, options));

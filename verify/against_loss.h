@@ -34,13 +34,15 @@ class LossSample {
 
   // `job` is what is computed, without losses; `weights` and `fields` are those of the evaluation. First the loss, then
   // gradients in the order of the backward pass. Errors: kInvalidArgument: the job has no loss, a target is missing, or
-  // it or a gradient has another shape or type; as SerialModel.
+  // it or a gradient has another shape or type; the sample has gradients, but not of each parameter that the job
+  // trains; as SerialModel.
   absl::StatusOr<std::vector<SampleDifference>> Compare(const JobSpec& job, const NamedTensors& weights,
                                                         const NamedTensors& fields, const SerialModelOptions& options,
                                                         std::optional<double> tolerance) const;
 
  private:
   absl::StatusOr<NamedTensors> Targets(const JobSpec& job, const NamedTensors& fields) const;
+  absl::Status CheckGradients() const;
 
   const std::string file_;
   const JobSpec& spec_;

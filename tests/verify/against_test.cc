@@ -8,8 +8,10 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -251,10 +253,18 @@ TEST_F(AgainstTest, TheFirstGradientOfTheBackwardPassThatDeviatesIsNamed) {
   auto entries = Entries("sequential");
   entries["input.target0.npy"] = entries["output.npy"];  // so the loss is 0, and so are its gradients
   entries["loss.npy"] = Npy({}, {0});
-  entries["grad.4.bias.npy"] = Npy({3}, {0, 0, 0});
+  for (const auto& [parameter, shape] : std::map<std::string, std::vector<int64_t>>{{"0.weight", {4, 1, 3, 3}},
+                                                                                    {"0.bias", {4}},
+                                                                                    {"2.0.weight", {4}},
+                                                                                    {"2.0.bias", {4}},
+                                                                                    {"4.weight", {3, 120}},
+                                                                                    {"4.bias", {3}}}) {
+    const int64_t count = std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<int64_t>());
+    entries[absl::StrCat("grad.", parameter, ".npy")] = Npy(shape, std::vector<double>(static_cast<size_t>(count), 0));
+  }
   const auto right = VerifyAgainst(*job, Options(Npz(entries)));
   ASSERT_TRUE(right.ok()) << right.status();
-  EXPECT_EQ(right->loss.size(), 2u);
+  EXPECT_EQ(right->loss.size(), 7u);
   entries["grad.0.bias.npy"] = Npy({4}, {0, 0, 1, 0});
   entries["grad.4.bias.npy"] = Npy({3}, {0, 1, 0});
   const auto result = VerifyAgainst(*job, Options(Npz(entries)));
@@ -268,6 +278,7 @@ TEST_F(AgainstTest, TheFirstGradientOfTheBackwardPassThatDeviatesIsNamed) {
   entries["grad.5.bias.npy"] = Npy({3}, {0, 1, 0});
   EXPECT_THAT(refusal(), AllOf(HasSubstr("grad.5.bias is not known"), HasSubstr("grad.4.bias")));
   entries.erase("grad.5.bias.npy");
+  EXPECT_THAT(refusal(), HasSubstr("grad.4.bias is missing, and the sample has other gradients"));
   entries.erase("input.target0.npy");
   EXPECT_THAT(refusal(), HasSubstr("input.target0 is missing: the loss is compared with field \"target0\""));
 }
