@@ -14,7 +14,7 @@ MODEL_FILE = "model.safetensors"  # in a job's output folder
 _COUNTER = "num_batches_tracked"
 _STATISTICS = ("running_mean", "running_var")  # buffers that training changes
 # What `adjoin import` computed of no input, such as a mask, and keeps among a job's weights.
-_COMPUTED = re.compile(r"computed_constant_\d+(\.weight)?")
+_COMPUTED = re.compile(r"computed_constant_[0-9]+")
 _SHOWN = 8
 
 
