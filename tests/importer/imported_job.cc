@@ -47,6 +47,8 @@ const std::vector<ArchiveCase>& ArchiveCases() {
       {"parameters.pt2", "parameters", "[1, 1, 1, 2]", 1e-10},
       {"rotary.pt2", "rotary", "[2, 1]", 1e-10},
       {"gpt2_by_hand.pt2", "gpt2_by_hand", "[2, 1]", 1e-10},
+      {"gpt2_sdpa.pt2", "gpt2_sdpa", "[2, 1]", 1e-10},
+      {"swin.pt2", "swin", "[1, 1, 2, 1]", 1e-10},
       {"encoder.pt2", "encoder", "[1, 2, 1]", 1e-10},
       {"frozen_norm.pt2", "frozen_norm", "[1, 1, 2, 1]", 1e-10},
       {"several.pt2", "several", "[2, 1]", 1e-10},
