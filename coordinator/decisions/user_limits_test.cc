@@ -146,6 +146,9 @@ TEST_F(UserLimitsTest, AmongUsersOfOnePriorityTheOneWithTheFewestSlotsIsNext) {
   Finish(alices[0]);
   EXPECT_THAT(Started(alices), ElementsAre(alices[0], alices[1], alices[2]));
   Finish(bobs[0]);
+  EXPECT_THAT(Started(alices), ElementsAre(alices[0], alices[1], alices[2], alices[3]))
+      << "it was next when both had two slots";
+  Finish(alices[1]);
   EXPECT_THAT(Started(bobs), ElementsAre(bobs[0], bobs[1], bobs[2]));
   const std::string urgent = Submit(Of("alice", 1, /*priority=*/1));
   Finish(bobs[1]);

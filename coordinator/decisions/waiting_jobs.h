@@ -65,9 +65,11 @@ class WaitingJobs {
       // Of users whose first job was visited; the others are in the level's own order.
       std::set<Turn> again;
       std::set<std::string> seen = passed_over;
-      if (first != nullptr && KeyOf(*first).first == key && PositionOf(*first) > 0) {
+      const std::string user_of_first = first == nullptr ? "" : UserOf(*first);
+      if (first != nullptr && KeyOf(*first).first == key && PositionOf(*first) > 0 &&
+          passed_over.count(user_of_first) == 0) {
         visited_first = first->number;
-        const std::string user = UserOf(*first);
+        const std::string& user = user_of_first;
         const Next next = visit(*level->second.users.at(user).jobs.find(visited_first)->second);
         if (next == Next::kStop) return;
         if (next == Next::kUser) seen.insert(user), passed_over.insert(user);
