@@ -100,7 +100,7 @@ def main():
         path = f"{folder}/{name}"
         if (names and name not in names) or not os.path.exists(path + ".pt2"):
             continue
-        model.load_state_dict(weights_of(path + ".pt2"))
+        model.double().load_state_dict(weights_of(path + ".pt2"))  # some archives have float64
         targets = [output.flip(0) for output in read(path, "output")]
         if name in WITH_GRADIENTS:
             numpy.savez(path + ".gradients.npz",
