@@ -12,8 +12,8 @@ std::mutex& EnvironmentMutex() {
 
 }  // namespace
 
-ScopedEnvironment::ScopedEnvironment(const Variables& variables) : lock_(EnvironmentMutex()) {
-  for (const auto& [name, value] : variables) {
+ScopedEnvironment::ScopedEnvironment(const std::function<Variables()>& variables) : lock_(EnvironmentMutex()) {
+  for (const auto& [name, value] : variables()) {
     if (std::getenv(name.c_str()) != nullptr) continue;
     setenv(name.c_str(), value.c_str(), 1);
     set_.push_back(name);

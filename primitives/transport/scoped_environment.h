@@ -1,6 +1,6 @@
 // Environment variables that exist while a library reads its configuration from them.
 //
-//   ScopedEnvironment environment({{"UCX_TLS", "posix,self"}});
+//   ScopedEnvironment environment([] { return ScopedEnvironment::Variables{{"UCX_TLS", "posix,self"}}; });
 //   ucp_config_read(...);
 //
 // A variable that is already set stays as it is: the user's choice wins. The destructor removes what was set, so that
@@ -11,6 +11,7 @@
 #define ADJOIN_PRIMITIVES_TRANSPORT_SCOPED_ENVIRONMENT_H_
 
 #include <algorithm>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -22,7 +23,8 @@ class ScopedEnvironment {
  public:
   using Variables = std::vector<std::pair<std::string, std::string>>;
 
-  explicit ScopedEnvironment(const Variables& variables);
+  // Calls `variables` once the lock is held: what it reads of the environment is the user's, not another object's.
+  explicit ScopedEnvironment(const std::function<Variables()>& variables);
   ~ScopedEnvironment();
   ScopedEnvironment(const ScopedEnvironment&) = delete;
   ScopedEnvironment& operator=(const ScopedEnvironment&) = delete;

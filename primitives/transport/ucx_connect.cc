@@ -111,7 +111,7 @@ absl::Status UcxTransport::Open() {
   abort_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (abort_fd_ < 0) return absl::InternalError("UcxTransport: eventfd failed");
   // UCX reads the transports' own variables as late as in ucp_worker_create.
-  ScopedEnvironment environment(Settings(options_));
+  ScopedEnvironment environment([this] { return Settings(options_); });
   user_chose_lanes_ = !environment.Set("UCX_TLS");
   ucp_config_t* config = nullptr;
   ucs_status_t status = ucp_config_read(nullptr, nullptr, &config);
