@@ -135,7 +135,7 @@ int64_t ArchivedTensor::Elements() const {
 }
 
 absl::StatusOr<std::unique_ptr<Pt2Archive>> Pt2Archive::Open(const std::string& path) {
-  ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<InputFile> file, InputFile::Open(path));
+  ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<ArchiveFile> file, ArchiveFile::Open(path));
   std::unique_ptr<Pt2Archive> archive(new Pt2Archive(std::move(file)));
   ADJOIN_ASSIGN_OR_RETURN(const ZipReader zip, ZipReader::Open(archive->file_->whole()));
   for (const ZipEntry& entry : zip.entries()) {

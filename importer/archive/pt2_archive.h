@@ -46,8 +46,8 @@ class Pt2Archive {
   static constexpr int64_t kMaxProgramBytes = 32 << 20;
   static constexpr int kMaxDepth = 64;  // of JSON
 
-  // Errors: as InputFile::Open and ZipReader::Open; kInvalidArgument (not an archive of torch.export.save, a big endian
-  // one, several models, a pickle of other things than tensors); kDataLoss (not JSON, nested more deeply than
+  // Errors: as ArchiveFile::Open and ZipReader::Open; kInvalidArgument (not an archive of torch.export.save, a big
+  // endian one, several models, a pickle of other things than tensors); kDataLoss (not JSON, nested more deeply than
   // kMaxDepth, a tensor that does not lie in its storage).
   static absl::StatusOr<std::unique_ptr<Pt2Archive>> Open(const std::string& path);
 
@@ -62,7 +62,7 @@ class Pt2Archive {
   absl::Status Read(const ArchivedTensor& tensor, const std::function<absl::Status(const char*, int64_t)>& take) const;
 
  private:
-  explicit Pt2Archive(std::unique_ptr<InputFile> file) : file_(std::move(file)) {}
+  explicit Pt2Archive(std::unique_ptr<ArchiveFile> file) : file_(std::move(file)) {}
   absl::Status ReadOld(const ZipReader& zip, const std::string& folder);
   absl::Status ReadNew(const ZipReader& zip, const std::string& folder);
   absl::Status ReadTorchSave(const ZipEntry& entry);
@@ -70,7 +70,7 @@ class Pt2Archive {
   absl::Status Add(const StoredTensor& claim, const ZipEntry* storage);
   absl::Status CheckStorage(const ArchivedTensor& tensor) const;
 
-  const std::unique_ptr<InputFile> file_;
+  const std::unique_ptr<ArchiveFile> file_;
   nlohmann::json program_;
   std::map<std::string, ArchivedTensor> tensors_;
   mutable std::set<int64_t> checked_;  // where storages begin whose checksum is right

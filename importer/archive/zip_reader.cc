@@ -92,14 +92,14 @@ absl::Status FileRange::ReadAt(int64_t offset, void* out, int64_t count) const {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<InputFile>> InputFile::Open(const std::string& path) {
+absl::StatusOr<std::unique_ptr<ArchiveFile>> ArchiveFile::Open(const std::string& path) {
   // A pipe would let open wait for its other end.
   UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (fd.get() < 0) return ErrnoStatus(errno, path);
   struct stat info;
   if (fstat(fd.get(), &info) != 0) return ErrnoStatus(errno, path);
   if (!S_ISREG(info.st_mode)) return absl::InvalidArgumentError(absl::StrCat(path, ": not a regular file"));
-  return std::unique_ptr<InputFile>(new InputFile(path, std::move(fd), info.st_size));
+  return std::unique_ptr<ArchiveFile>(new ArchiveFile(path, std::move(fd), info.st_size));
 }
 
 absl::StatusOr<ZipReader> ZipReader::Open(FileRange range, const ZipForm& form) {

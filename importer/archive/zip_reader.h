@@ -1,7 +1,7 @@
 // Zip archives whose entries are stored, not compressed, as PyTorch writes them: each entry is a range of the file.
 // NumPy's may be deflated, where that is allowed.
 //
-//   ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<InputFile> file, InputFile::Open("model.pt2"));
+//   ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<ArchiveFile> file, ArchiveFile::Open("model.pt2"));
 //   ADJOIN_ASSIGN_OR_RETURN(ZipReader zip, ZipReader::Open(file->whole()));
 //   const ZipEntry* entry = zip.Find("archive/version");
 //   ADJOIN_ASSIGN_OR_RETURN(std::string text, zip.ReadWhole(*entry, /*max_bytes=*/100));
@@ -26,11 +26,11 @@
 
 namespace adjoin {
 
-class InputFile;
+class ArchiveFile;
 
 // A range of an open file, which outlives it.
 struct FileRange {
-  const InputFile* file = nullptr;
+  const ArchiveFile* file = nullptr;
   int64_t begin = 0;
   int64_t bytes = 0;
 
@@ -40,16 +40,17 @@ struct FileRange {
 };
 
 // A regular file, open for reading.
-class InputFile {
+class ArchiveFile {
  public:
   // Errors: as ErrnoStatus; kInvalidArgument (not a regular file).
-  static absl::StatusOr<std::unique_ptr<InputFile>> Open(const std::string& path);
+  static absl::StatusOr<std::unique_ptr<ArchiveFile>> Open(const std::string& path);
   const std::string& path() const { return path_; }
   int fd() const { return fd_.get(); }
   FileRange whole() const { return {this, 0, bytes_}; }
 
  private:
-  InputFile(std::string path, UniqueFd fd, int64_t bytes) : path_(std::move(path)), fd_(std::move(fd)), bytes_(bytes) {}
+  ArchiveFile(std::string path, UniqueFd fd, int64_t bytes)
+      : path_(std::move(path)), fd_(std::move(fd)), bytes_(bytes) {}
 
   const std::string path_;
   const UniqueFd fd_;

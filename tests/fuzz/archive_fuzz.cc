@@ -109,7 +109,7 @@ void CheckArchive(absl::string_view bytes) {
 // Deflated entries as well, as NumPy writes them.
 void CheckZip(absl::string_view bytes) {
   const FileInMemory file(bytes);
-  const auto input = InputFile::Open(file.path());
+  const auto input = ArchiveFile::Open(file.path());
   FuzzCheck(input.ok(), "a file in memory is opened");
   const auto zip = ZipReader::Open((*input)->whole(), {true, "a file of numpy.savez"});
   if (!zip.ok()) return CheckRefusal(zip.status(), "the zip");
