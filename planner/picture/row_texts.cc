@@ -20,6 +20,15 @@ int64_t LongestDrawn(const PictureRow& row) {
   return longest;
 }
 
+// The colours of two ranks side by side; `outline` is the class of the line around them.
+Drawing TwoRanks(const char* outline) {
+  Drawing drawing;
+  drawing.AddRect({0, 0}, 11, 14, "r0");
+  drawing.AddRect({11, 0}, 11, 14, "r1");
+  drawing.AddRect({0, 0}, 22, 14, outline);
+  return drawing;
+}
+
 }  // namespace
 
 std::string MovementText(const MovementRow& movement) {
@@ -108,18 +117,10 @@ std::vector<std::pair<Drawing, std::string>> LegendOf(const PicturePage& page) {
     legend.emplace_back(std::move(halo), "halo: cells that the next layer reads and another rank holds");
   }
   if (page.has_copies) {
-    Drawing copies;
-    copies.AddRect({0, 0}, 11, 14, "r0");
-    copies.AddRect({11, 0}, 11, 14, "r1");
-    copies.AddRect({0, 0}, 22, 14, "o");
-    legend.emplace_back(std::move(copies), "B: the same on each of these ranks");
+    legend.emplace_back(TwoRanks("o"), "B: the same on each of these ranks");
   }
   if (page.has_partial) {
-    Drawing partial;
-    partial.AddRect({0, 0}, 11, 14, "r0");
-    partial.AddRect({11, 0}, 11, 14, "r1");
-    partial.AddRect({0, 0}, 22, 14, "o q");
-    legend.emplace_back(std::move(partial), "P: each of these ranks has a term of the sum");
+    legend.emplace_back(TwoRanks("o q"), "P: each of these ranks has a term of the sum");
   }
   if (page.has_slices) {
     Drawing bar;
