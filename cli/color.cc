@@ -17,7 +17,7 @@ constexpr char kGreen[] = "\x1b[32m", kYellow[] = "\x1b[33m", kRed[] = "\x1b[31m
 constexpr char kMagenta[] = "\x1b[35m", kPlain[] = "\x1b[0m";
 constexpr char kHeading[] = "STATE";
 
-// Of jobs, ranks and workers.
+// The states of jobs, ranks and workers.
 constexpr std::pair<const char*, const char*> kStates[] = {
     {"pending", kYellow},    {"starting", kCyan},   {"running", kGreen}, {"succeeded", kGreen}, {"failed", kRed},
     {"cancelled", kMagenta}, {"killed", kRed},      {"ready", kGreen},   {"suspect", kYellow},  {"set aside", kYellow},

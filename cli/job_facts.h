@@ -55,7 +55,7 @@ struct JobFacts {
   void AddLine(const std::string& line);
 
   const MetricSeries* Find(const std::string& metric) const;  // null: the job has none
-  // Of rank 0, over all steps of the file.
+  // The speed of rank 0, over all steps of the file.
   std::optional<double> steps_per_second() const;
   std::optional<double> samples_per_second() const;
   std::optional<double> compute_seconds() const;  // of a step, the mean

@@ -28,7 +28,7 @@ std::optional<Key> KeyOf(char byte) {
   }
 }
 
-// Of the sequence after "\x1b[" or "\x1bO".
+// The key of the sequence after "\x1b[" or "\x1bO".
 std::optional<Key> KeyOfSequence(absl::string_view sequence) {
   static constexpr std::pair<const char*, Key> kSequences[] = {
       {"A", Key::kUp},      {"B", Key::kDown},      {"C", Key::kEnter}, {"D", Key::kBack}, {"H", Key::kHome},

@@ -53,7 +53,7 @@ class Rank {
     return absl::OkStatus();
   }
 
-  // Of the first of the input's fields.
+  // Runs the batch of the first of the input's fields.
   absl::Status RunForward(NamedTensors& values) {
     ADJOIN_ASSIGN_OR_RETURN(Parameters parameters, Parameters::Create(plan_, rank_));
     ADJOIN_RETURN_IF_ERROR(SetParameters(parameters));

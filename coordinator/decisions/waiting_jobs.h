@@ -62,7 +62,7 @@ class WaitingJobs {
     for (auto level = levels_.begin(); level != levels_.end();) {
       const int64_t key = level->first;
       uint64_t visited_first = 0;
-      // Of users whose first job was visited; the others are in the level's own order.
+      // The next jobs of users whose first job was visited; the others are in the level's own order.
       std::set<Turn> again;
       std::set<std::string> seen = passed_over;
       const std::string user_of_first = first == nullptr ? "" : UserOf(*first);

@@ -47,7 +47,7 @@ ConstantResults Unary(const ConstantCall& call, Real1 function) {
   return OneResult(call.workspace.OfReals(dtype, input.view.shape, std::move(values)));
 }
 
-// Of a type that stays: `whole` for whole numbers.
+// The function of one tensor whose type stays: `whole` is that of whole numbers.
 ConstantResults Kept(const ConstantCall& call, Real1 real, int64_t (*whole)(int64_t)) {
   ADJOIN_ASSIGN_OR_RETURN(const ConstantView input, call.Tensor("self"));
   if (input.real()) return Unary(call, real);

@@ -79,7 +79,7 @@ class AttentionLayer : public LayerModule {
     return parameter.defined() ? parameter.to(type) : parameter;
   }
 
-  // Of an input's features, all heads'.
+  // The features of an input, those of all heads.
   int64_t WidthOf(int input) const { return context().input_shapes[input][2] / spec().attention().heads(); }
 
   double Scale() const {

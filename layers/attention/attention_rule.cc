@@ -379,7 +379,7 @@ absl::StatusOr<LayerOutcome> AttentionRule(const LayerRequest& whole) {
   const Layout& w = *named;
   ADJOIN_ASSIGN_OR_RETURN(const HeadCut cut, HeadCutOf(w, heads));
   const int64_t value_width = projects ? cut.width : values.shape()[2] / heads;
-  // Of all features, or without projections of this rank's heads'.
+  // The layout of all features, or, without projections, of those of this rank's heads.
   const auto read = [&](const Layout& all, int64_t width) {
     return projects ? absl::StatusOr<Layout>(all) : SideBySide(all, cut, width);
   };

@@ -58,8 +58,8 @@ struct RowGradients {
   at::Tensor bias;
 };
 
-// Of the scaled q, of k, of v and of the bias: contiguous or slices of such, of SumType, shaped as these. `bias` is
-// undefined where its gradient is not asked for.
+// The gradients of the scaled q, k, v and the bias: contiguous or slices of such, of SumType, shaped as these. `bias`
+// is undefined where its gradient is not asked for.
 struct BlockGradients {
   at::Tensor q, k, v, bias;
 };

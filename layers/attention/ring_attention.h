@@ -32,7 +32,8 @@ struct RingAttention {
   std::vector<int64_t> first_key;
   int64_t part = 0;
   BlockAttention blocks;
-  // Of the keys' heads, where the values' have another: then each position has both side by side. 0: of both.
+  // The width of the keys' heads, where the values' heads have another: each position then has both side by side.
+  // 0: both have one width.
   int64_t key_width = 0;
 
   int64_t parts() const { return static_cast<int64_t>(first_key.size()) - 1; }

@@ -32,7 +32,7 @@ Tensor Shares(const Tensor& scores) {
   return at::softmax(scores.masked_fill(masked, 0), -1).masked_fill(masked, 0);
 }
 
-// Of heads; the result has the values' features. `bias`: of the scores, undefined for none.
+// Attention of heads side by side; the result has the values' features. `bias` is added to the scores; undefined: none.
 Tensor Attended(SerialCall& call, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias) {
   const Attention& spec = call.spec().attention();
   const double scale = spec.has_scale() ? spec.scale() : 1 / std::sqrt(static_cast<double>(q.size(3)));

@@ -316,7 +316,8 @@ LayerMemory OfAttention(const LayerPlan& layer, const LayerSizes& sizes) {
   if (attended < 1) return k.memory;
   const Shape &x = sizes.input[0], &keys_of = sizes.input[attended > 1 ? 1 : 0], &values_of = sizes.input[attended - 1];
   if (x.size() != 3 || keys_of.size() != 3 || values_of.size() != 3) return k.memory;
-  // Of this rank's heads. The first parameter, of the queries alone or of all: [3 or none, heads, width, features].
+  // The first parameter is that of this rank's heads, of the queries alone or of all: [3 or none, heads, width,
+  // features].
   const Shape weight = sizes.parameter.empty() ? Shape() : sizes.parameter[0];
   const int64_t features = !projects || weight.size() < 3
                                ? x.back()

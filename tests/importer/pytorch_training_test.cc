@@ -23,7 +23,7 @@
 namespace adjoin {
 namespace {
 
-// Of each step, and of the validation after the last one.
+// The loss of each step, and that of the validation after the last one.
 absl::StatusOr<std::vector<double>> LossesOf(const ArchiveCase& test, int ranks, const JobFolder& folder) {
   ADJOIN_RETURN_IF_ERROR(CopyArrays(test, folder));
   ADJOIN_ASSIGN_OR_RETURN(const JobSpec job, TrainingJob(test, ranks, folder));
