@@ -68,7 +68,7 @@ absl::StatusOr<SampleArray> ArrayOf(const std::string& content, const std::strin
 }  // namespace
 
 absl::StatusOr<std::vector<SampleArray>> ReadSampleFile(const std::string& path) {
-  ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<InputFile> file, InputFile::Open(path));
+  ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveFile> file, ArchiveFile::Open(path));
   ADJOIN_ASSIGN_OR_RETURN(const ZipReader zip,
                           ZipReader::Open(file->whole(), {true, "a file of numpy.savez or numpy.savez_compressed"}));
   int64_t left = kMaxSampleBytes;

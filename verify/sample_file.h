@@ -27,7 +27,7 @@ struct SampleArray {
   at::Tensor values;                   // float64
 };
 
-// In the order of their data in the file. Errors: as InputFile::Open; kDataLoss (no zip archive, damaged, larger than
+// In the order of their data in the file. Errors: as ArchiveFile::Open; kDataLoss (no zip archive, damaged, larger than
 // kMaxSampleBytes); kInvalidArgument (an entry that is no array of numbers, a NaN: which and where).
 absl::StatusOr<std::vector<SampleArray>> ReadSampleFile(const std::string& path);
 
