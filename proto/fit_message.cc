@@ -30,6 +30,7 @@ constexpr size_t kShortError = 256;
 // True for what each rank reports once a second.
 bool IsPulse(const Descriptor* type) {
   return type == RankPulse::descriptor() || type == JobProgress::descriptor() || type == LayerTime::descriptor() ||
+         type == SlowPart::descriptor() || type == TraceProgress::descriptor() ||
          (type->options().map_entry() && type->containing_type() == JobProgress::descriptor());
 }
 
@@ -104,6 +105,9 @@ void FitMetrics(JobProgress& progress) {
 
 // The longest ones stay.
 void FitLayers(LayerTimes& times) {
+  if (times.slow_size() > kMaxShownLayers) {
+    times.mutable_slow()->DeleteSubrange(kMaxShownLayers, times.slow_size() - kMaxShownLayers);
+  }
   const int left_out = times.layer_size() - kMaxShownLayers;
   if (left_out <= 0) return;
   times.mutable_layer()->DeleteSubrange(kMaxShownLayers, left_out);
@@ -165,6 +169,7 @@ void LeaveOutText(JobProgress& progress) {
   progress.clear_phase();
   progress.clear_program();
   progress.clear_layer_times();
+  progress.clear_trace();
 }
 
 std::string FitHello(const WorkerMessage& message, WorkerHello& hello, size_t limit) {

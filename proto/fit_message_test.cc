@@ -111,7 +111,10 @@ TEST(FitMessageTest, LayersAreCountedWhereTheyAreLeftOut) {
   LayerTimes& times = *message.mutable_rank_update()->mutable_progress()->mutable_layer_times();
   for (int i = 0; i < 1000; ++i) times.add_layer()->set_name(std::string(1000, 'a'));
   times.set_left_out(5);
+  for (int i = 0; i < 1000; ++i) times.add_slow()->set_layer(std::string(1000, 'a'));
   Fit(&message);
+  EXPECT_EQ(times.slow_size(), kMaxShownLayers);
+  EXPECT_LE(times.slow(0).layer().size(), kMaxNameBytes);
   EXPECT_EQ(times.layer_size(), kMaxShownLayers);
   EXPECT_EQ(times.left_out(), 1000 - kMaxShownLayers + 5);
   EXPECT_LE(times.layer(0).name().size(), kMaxNameBytes);

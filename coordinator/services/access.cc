@@ -37,6 +37,7 @@ constexpr Right kRights[] = {
     {"RetryJob", kAdmin | kUser},
     {"HoldJob", kAdmin | kUser},
     {"ReleaseJob", kAdmin | kUser},
+    {"TraceJob", kAdmin | kUser},
     {"RemoveJob", kAdmin | kUser, CallKind::kSubmission},
     {"ReadEvents", kAdmin | kUser | kViewer, CallKind::kStream},
     {"FollowJob", kAdmin | kUser | kViewer, CallKind::kStream},

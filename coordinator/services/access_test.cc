@@ -455,8 +455,8 @@ TEST(Rights, EveryMethodHasItsRolesAndOnlyWorkersCallTheirs) {
     }
   }
   const Caller viewer{"eve", Role::kViewer, false}, user{"alice", Role::kUser, false};
-  for (const char* method : {"Submit", "CancelJob", "RetryJob", "HoldJob", "ReleaseJob", "ReadLogs", "GetArtifact",
-                             "CreateToken", "ListTokens", "RevokeToken"}) {
+  for (const char* method : {"Submit", "CancelJob", "RetryJob", "HoldJob", "ReleaseJob", "TraceJob", "ReadLogs",
+                             "GetArtifact", "CreateToken", "ListTokens", "RevokeToken"}) {
     EXPECT_EQ(MayCall(viewer, method).code(), absl::StatusCode::kPermissionDenied) << method;
   }
   for (const char* method : {"CreateToken", "ListTokens", "RevokeToken"}) {

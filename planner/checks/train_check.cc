@@ -14,6 +14,8 @@
 namespace adjoin {
 namespace {
 
+constexpr uint32_t kMostTraceSteps = 1000;
+
 absl::Status CheckSgd(const Sgd& sgd) {
   for (double value : {sgd.lr(), sgd.momentum(), sgd.dampening(), sgd.weight_decay()}) {
     ADJOIN_RETURN_IF_ERROR(CheckFinite("train.optimizer.sgd", value));
@@ -107,6 +109,20 @@ absl::Status CheckLossScale(const JobSpec& spec) {
                                       " skipped; leave one of them out"));
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckTrace(const JobSpec& spec) {
+  if (!spec.train().has_trace()) return absl::OkStatus();
+  if (spec.kind() != TRAIN) {
+    return AtField("train.trace", InvalidSpec("train.trace records steps that train, and the job's kind is ",
+                                              Kind_Name(spec.kind()), "; leave it out, or write kind: TRAIN"));
+  }
+  const uint32_t steps = spec.train().trace().steps();
+  if (steps < 1 || steps > kMostTraceSteps) {
+    return AtField("train.trace.steps",
+                   InvalidSpec("train.trace.steps is ", steps, "; it must be from 1 to ", kMostTraceSteps));
+  }
+  return AtField("train.trace", InvalidSpec("train.trace is not built yet; leave it out"));
 }
 
 absl::Status CheckPhase(const Phase& phase) {
@@ -211,6 +227,7 @@ absl::Status CheckTrain(const JobSpec& spec) {
                    InvalidSpec("train.measure_layers_every measures steps that train, and the job's kind is ",
                                Kind_Name(spec.kind()), "; leave it out, or write kind: TRAIN"));
   }
+  ADJOIN_RETURN_IF_ERROR(CheckTrace(spec));
   ADJOIN_RETURN_IF_ERROR(CheckReference(spec, "train.dataset", train.dataset()));
   if (train.batch() < 1) return AtField("train.batch", InvalidSpec("train.batch is 0; it must be at least 1"));
   ADJOIN_RETURN_IF_ERROR(CheckLength(train));

@@ -77,6 +77,15 @@ TEST(TrainCheckTest, OnlyTrainingMeasuresItsLayers) {
   ExpectRefused(job, "train.measure_layers_every measures steps that train, and the job's kind is EVALUATE");
 }
 
+TEST(TrainCheckTest, Traces) {
+  ExpectRefused(Job("trace { }"), "train.trace.steps is 0; it must be from 1 to 1000");
+  ExpectRefused(Job("trace { steps: 1001 }"), "train.trace.steps is 1001; it must be from 1 to 1000");
+  ExpectRefused(Job("trace { steps: 1 first_step: 18446744073709551615 }"), "train.trace is not built yet");
+  const std::string job = absl::StrReplaceAll(
+      Job("trace { steps: 1 }"), {{"kind: TRAIN", "kind: EVALUATE weights { init_from: \"m.safetensors\" }"}});
+  ExpectRefused(job, "train.trace records steps that train, and the job's kind is EVALUATE");
+}
+
 TEST(TrainCheckTest, Optimizers) {
   ExpectRefused(Job("", "adam { }"), "train.optimizer.adam.lr is 0; it must be above 0");
   ExpectRefused(Job("", "adam { lr: 1 beta1: 1 }"),

@@ -8,6 +8,7 @@
 #define ADJOIN_PLANNER_PLAN_STEP_SUMS_H_
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <tuple>
 #include <vector>
@@ -22,18 +23,31 @@ struct StepSums {
   double stops_asked = 0;            // 1 where this rank was asked to stop
   double squared_gradient_norm = 0;  // this rank's gradients; 0 unless the job clips
   StepWords words = {};
+  // How many of the next steps are to be traced: rank 0 says so. A whole number, of which there is room for
+  // kMostTraced.
+  double traces_asked = 0;
+
+  static constexpr double kMostTraced = 65535;
 
   static constexpr int64_t kNumbers = 3 + std::tuple_size<StepWords>::value;
 
-  std::vector<double> ToVector() const { return {loss, stops_asked, squared_gradient_norm, words[0], words[1]}; }
+  std::vector<double> ToVector() const {
+    return {loss, stops_asked + traces_asked * kOneTrace, squared_gradient_norm, words[0], words[1]};
+  }
 
   // `numbers`: kNumbers of them, in the order of ToVector.
   static StepSums FromVector(const std::vector<double>& numbers) {
+    const double traces = std::floor(numbers.at(1) / kOneTrace);
     return {.loss = numbers.at(0),
-            .stops_asked = numbers.at(1),
+            .stops_asked = numbers.at(1) - traces * kOneTrace,
             .squared_gradient_norm = numbers.at(2),
-            .words = {numbers.at(3), numbers.at(4)}};
+            .words = {numbers.at(3), numbers.at(4)},
+            .traces_asked = traces};
   }
+
+ private:
+  // One number holds both counts, exactly: more ranks than this there are none, and the product is below 2^53.
+  static constexpr double kOneTrace = 4294967296.0;  // 2^32
 };
 
 }  // namespace adjoin

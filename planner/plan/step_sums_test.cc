@@ -16,5 +16,15 @@ TEST(StepSumsTest, AVectorHoldsEachNumberOnce) {
   EXPECT_EQ(StepSums::FromVector(numbers).ToVector(), numbers);
 }
 
+TEST(StepSumsTest, OneNumberHoldsTwoCountsExactly) {
+  const std::vector<double> asked = StepSums{.stops_asked = 1, .traces_asked = StepSums::kMostTraced}.ToVector();
+  std::vector<double> sum = asked;
+  for (int rank = 1; rank < 262144; ++rank) sum[1] += StepSums{.stops_asked = 1}.ToVector()[1];
+  EXPECT_EQ(static_cast<int64_t>(sum.size()), StepSums::kNumbers);
+  EXPECT_EQ(StepSums::FromVector(sum).stops_asked, 262144);
+  EXPECT_EQ(StepSums::FromVector(sum).traces_asked, StepSums::kMostTraced);
+  EXPECT_EQ(StepSums::FromVector(StepSums{.stops_asked = 3}.ToVector()).traces_asked, 0);
+}
+
 }  // namespace
 }  // namespace adjoin

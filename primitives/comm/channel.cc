@@ -33,20 +33,38 @@ absl::StatusOr<Channel::Posted> Channel::Checked(absl::StatusOr<Handle> handle, 
   return Posted{*handle, peer, send};
 }
 
+SpanRecorder::Open Channel::BeginSpan(SpanKind kind, int peer, int slot, const Buffer& buffer) {
+  if (recorder_ == nullptr) return {};
+  return recorder_->Begin({.kind = kind,
+                           .direction = execution_->direction,
+                           .slot = static_cast<uint16_t>(slot),
+                           .index = static_cast<int32_t>(execution_->op),
+                           .peer = peer,
+                           .bytes = static_cast<int64_t>(buffer.bytes),
+                           .generation = generation_});
+}
+
 absl::StatusOr<Channel::Posted> Channel::Send(int peer, int slot, const Buffer& buffer) {
   const absl::StatusOr<Tag> tag = MakeTag(transport_->rank(), slot);
   if (!tag.ok()) return Annotate(tag.status(), "sending");
-  return Checked(transport_->StartSend(peer, *tag, buffer), peer, true);
+  const SpanRecorder::Open span = BeginSpan(SpanKind::kSend, peer, slot, buffer);
+  absl::StatusOr<Posted> posted = Checked(transport_->StartSend(peer, *tag, buffer), peer, true);
+  if (posted.ok()) posted->span = span;
+  return posted;
 }
 
 absl::StatusOr<Channel::Posted> Channel::Recv(int peer, int slot, const Buffer& buffer) {
   const absl::StatusOr<Tag> tag = MakeTag(peer, slot);
   if (!tag.ok()) return Annotate(tag.status(), "receiving");
-  return Checked(transport_->StartRecv(peer, *tag, buffer), peer, false);
+  const SpanRecorder::Open span = BeginSpan(SpanKind::kReceive, peer, slot, buffer);
+  absl::StatusOr<Posted> posted = Checked(transport_->StartRecv(peer, *tag, buffer), peer, false);
+  if (posted.ok()) posted->span = span;
+  return posted;
 }
 
 absl::Status Channel::Wait(const Posted& posted, Deadline deadline) {
   const absl::Status status = transport_->Wait(posted.handle, deadline);
+  if (recorder_ != nullptr) recorder_->End(posted.span);
   if (status.ok()) return status;
   return Annotate(status, absl::StrCat(posted.send ? "waiting to send to rank " : "waiting for rank ", posted.peer));
 }

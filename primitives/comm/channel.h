@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "base/deadline.h"
+#include "primitives/comm/span_recorder.h"
 #include "primitives/transport/buffer.h"
 #include "primitives/transport/tag.h"
 #include "primitives/transport/transport.h"
@@ -43,6 +44,7 @@ class Channel {
     Handle handle;
     int peer = 0;
     bool send = false;
+    SpanRecorder::Open span = {};  // where it is recorded
   };
 
   static constexpr int kDirectSlot = 0;
@@ -50,6 +52,9 @@ class Channel {
 
   // `transport` and `execution` outlive the channel.
   Channel(Transport* transport, int communicator, const Execution* execution, int64_t generation);
+
+  // Records its messages from now on; `recorder` outlives the channel, and may be null.
+  void Record(SpanRecorder* recorder) { recorder_ = recorder; }
 
   // Errors: the transport's, with the execution and the peer before it.
   absl::StatusOr<Posted> Send(int peer, int slot, const Buffer& buffer);
@@ -73,11 +78,13 @@ class Channel {
  private:
   absl::StatusOr<Tag> MakeTag(int source, int slot) const;
   absl::StatusOr<Posted> Checked(absl::StatusOr<Handle> handle, int peer, bool send) const;
+  SpanRecorder::Open BeginSpan(SpanKind kind, int peer, int slot, const Buffer& buffer);
 
   Transport* transport_;
   int communicator_;
   const Execution* execution_;
   int64_t generation_;
+  SpanRecorder* recorder_ = nullptr;
 };
 
 }  // namespace adjoin

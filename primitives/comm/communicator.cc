@@ -42,6 +42,10 @@ absl::Status CheckBuffer(const char* name, const Buffer& buffer, MemoryKind kind
                                                  " for ", ToString(dtype), " (", absl::StrJoin(shape, ", "), ")"));
 }
 
+Span SpanOf(SpanKind kind, const Execution& execution, int peer = -1) {
+  return {.kind = kind, .direction = execution.direction, .index = static_cast<int32_t>(execution.op), .peer = peer};
+}
+
 }  // namespace
 
 Communicator::Communicator(Transport* transport, LocalMemory* memory, Options options)
@@ -111,6 +115,7 @@ absl::StatusOr<std::unique_ptr<MovementExecution>> Communicator::StartNow(const 
   auto pending =
       std::make_unique<MovementExecution>(transport_, memory_, options_.id, &(*op)->execution, (*op)->generation++,
                                           (*op)->compiled, std::move(from), std::move(onto));
+  pending->Record(recorder_);
   pending->Join(&in_flight_);
   if (absl::Status started = pending->Start(); !started.ok()) return Fail(std::move(started));
   return pending;
@@ -148,6 +153,7 @@ absl::Status Communicator::Finish(MovementExecution& pending, Deadline deadline)
     }
     for (const Channel::Posted& blocker : blockers_) handles_.push_back(blocker.handle);
     BeginWaiting(pending.execution(), pending.generation());
+    const SpanScope span(recorder_, SpanOf(SpanKind::kWait, pending.execution(), first.peer));
     Stopwatch stopwatch(&time_waiting_);
     if (!transport_->WaitAny(handles_, deadline).ok()) return pending.GivenUp(first);
   }
@@ -165,17 +171,20 @@ absl::StatusOr<std::unique_ptr<MovementExecution>> Communicator::Start(const Exe
                                                                        const MovementPlan& plan, const Buffer& source,
                                                                        const Buffer& destination) {
   Stopwatch stopwatch(&time_moving_);
+  const SpanScope span(recorder_, SpanOf(SpanKind::kMovement, execution));
   return StartNow(execution, plan, source, destination);
 }
 
 absl::Status Communicator::Wait(std::unique_ptr<MovementExecution> pending) {
   Stopwatch stopwatch(&time_moving_);
+  const SpanScope span(recorder_, SpanOf(SpanKind::kMovement, pending->execution()));
   return WaitBy(Deadline::After(options_.timeout), std::move(pending));
 }
 
 absl::Status Communicator::Execute(const Execution& execution, const MovementPlan& plan, const Buffer& source,
                                    const Buffer& destination) {
   Stopwatch stopwatch(&time_moving_);
+  const SpanScope span(recorder_, SpanOf(SpanKind::kMovement, execution));
   ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<MovementExecution> pending, StartNow(execution, plan, source, destination));
   return WaitBy(Deadline::After(options_.timeout), std::move(pending));
 }
@@ -222,6 +231,12 @@ std::optional<Communicator::Waiting> Communicator::waiting() const {
   const auto name = names_.find(static_cast<int64_t>(word >> kOperatorShift & kOperatorMask));
   if (name != names_.end()) waiting.name = name->second;
   return waiting;
+}
+
+std::string Communicator::OperatorName(int64_t op) const {
+  absl::MutexLock lock(&mutex_);
+  const auto name = names_.find(op);
+  return name == names_.end() ? "" : name->second;
 }
 
 absl::Status Communicator::Fail(absl::Status status) {

@@ -35,6 +35,7 @@
 #include "primitives/comm/execution_check.h"
 #include "primitives/comm/local_memory.h"
 #include "primitives/comm/movement_execution.h"
+#include "primitives/comm/span_recorder.h"
 #include "primitives/geometry/movement_plan.h"
 #include "primitives/transport/transport.h"
 
@@ -99,6 +100,14 @@ class Communicator {
   absl::Duration time_waiting() const { return time_waiting_; }
   int64_t BytesSent() const { return transport_->BytesSent(); }
 
+  // Records movements, waits and messages from now on, until null. A recorder outlives the executions that were started
+  // with it.
+  void set_recorder(SpanRecorder* recorder) { recorder_ = recorder; }
+  SpanRecorder* recorder() const { return recorder_; }
+  // "conv1.x"; "operator 7" where it has no name; empty for one that was never executed. From any thread.
+  std::string OperatorName(int64_t op) const;
+  Transport* transport() const { return transport_; }
+
  private:
   // An operator in one direction.
   struct Operator {
@@ -128,6 +137,7 @@ class Communicator {
   Transport* transport_;
   LocalMemory* memory_;
   Options options_;
+  SpanRecorder* recorder_ = nullptr;
   absl::Duration time_moving_;
   absl::node_hash_map<std::pair<int64_t, int>, Operator> operators_;  // by id and direction
   std::vector<MovementExecution*> in_flight_;

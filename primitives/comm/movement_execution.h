@@ -63,6 +63,9 @@ class MovementExecution {
   // execution's.
   absl::Status GivenUp(const Channel::Posted& blocker);
 
+  // Records its messages. Before Start; as Channel::Record.
+  void Record(SpanRecorder* recorder) { channel_.Record(recorder); }
+
   // Executions in flight, of which this is one from now on until it is done or dropped.
   void Join(std::vector<MovementExecution*>* list);
 

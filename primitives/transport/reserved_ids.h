@@ -10,6 +10,8 @@ namespace adjoin {
 // kTransportCommunicator and kTransportOperator in their tags.
 inline constexpr int64_t kTransportCommunicator = 63;
 inline constexpr int64_t kTransportOperator = 65535;
+// In the same communicator: what ranks send each other beside their movements (worker/trace/rank_messages.h).
+inline constexpr int64_t kRankMessagesOperator = 65534;
 
 // Movements have ids from 1 to kLargestOperator; other communicators than the transport's may use all of them.
 inline constexpr int64_t kLargestOperator = 65535;
