@@ -81,6 +81,7 @@ class ClusterReport {
   const SlotTotals& TotalsIn(ReasonContext& context) const;
   const std::string& MemoryIn(ReasonContext& context, const JobRecord& job) const;
   const std::string& SharedOutputIn(ReasonContext& context, const JobSpec& spec) const;
+  const std::string& ProgramsIn(ReasonContext& context, const JobSpec& spec) const;
   // "1 worker can run no ranks (worker-0: ...)"; "" where there is none.
   std::string UnfitReason() const;
 

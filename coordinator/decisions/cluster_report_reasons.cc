@@ -9,6 +9,7 @@
 #include "coordinator/decisions/cluster_report.h"
 #include "coordinator/decisions/memory_need.h"
 #include "coordinator/decisions/user_limits.h"
+#include "coordinator/placement/rank_programs.h"
 #include "coordinator/placement/shared_output.h"
 
 namespace adjoin {
@@ -26,6 +27,12 @@ std::string LabelsText(const Resources& resources) {
   }
   std::sort(labels.begin(), labels.end());
   return absl::StrJoin(labels, " ");
+}
+
+// Two jobs that may take the same slots, were all of them free, have the same text.
+std::string SlotsText(const JobSpec& spec) {
+  const Resources& wanted = spec.resources();
+  return absl::StrCat(spec.ranks(), " ", wanted.max_ranks_per_node(), " ", wanted.gpus(), " ", LabelsText(wanted));
 }
 
 }  // namespace
@@ -100,8 +107,7 @@ const SlotTotals& ClusterReport::TotalsIn(ReasonContext& context) const {
 const std::string& ClusterReport::SharedOutputIn(ReasonContext& context, const JobSpec& spec) const {
   static const std::string* const kNothing = new std::string();
   if (!NeedsSharedOutput(spec)) return *kNothing;
-  const std::string key = absl::StrCat(spec.kind(), " ", spec.ranks(), " ", spec.resources().max_ranks_per_node(), " ",
-                                       spec.resources().gpus(), " ", LabelsText(spec.resources()));
+  const std::string key = absl::StrCat(spec.kind(), " ", SlotsText(spec));
   auto [found, is_new] = context.shared_output.try_emplace(key);
   if (is_new) {
     found->second = std::string(CheckSharedOutput(spec, parts_.workers.AllInTimeFor(spec.resources())).message());
@@ -109,11 +115,16 @@ const std::string& ClusterReport::SharedOutputIn(ReasonContext& context, const J
   return found->second;
 }
 
+const std::string& ClusterReport::ProgramsIn(ReasonContext& context, const JobSpec& spec) const {
+  auto [found, is_new] = context.programs.try_emplace(SlotsText(spec));
+  if (is_new) found->second = ProgramsReason(spec, parts_.workers.AllInTimeFor(spec.resources()));
+  return found->second;
+}
+
 const std::string& ClusterReport::MemoryIn(ReasonContext& context, const JobRecord& job) const {
   const RankNeed need = NeedOf(job);
   const Resources& wanted = job.spec.resources();
-  const std::string key = absl::StrCat(job.spec.ranks(), " ", wanted.max_ranks_per_node(), " ", wanted.gpus(), " ",
-                                       need.memory, " ", need.gpu, " ", LabelsText(wanted));
+  const std::string key = absl::StrCat(need.memory, " ", need.gpu, " ", SlotsText(job.spec));
   auto [found, is_new] = context.memory.try_emplace(key);
   if (is_new) {
     found->second = MemoryReason(job.spec, need, parts_.workers.FreeFor(wanted), parts_.workers.AllInTimeFor(wanted));
@@ -140,6 +151,8 @@ std::string ClusterReport::SlotsReason(const JobRecord& job, ReasonContext& cont
   if (!memory.empty()) absl::StrAppend(&reason, "; ", memory);
   const std::string& shared = SharedOutputIn(context, job.spec);
   if (!shared.empty()) absl::StrAppend(&reason, "; ", shared);
+  const std::string& programs = ProgramsIn(context, job.spec);
+  if (!programs.empty()) absl::StrAppend(&reason, "; ", programs);
   if (!job.unassigned.empty()) absl::StrAppend(&reason, "; ", job.unassigned);
   for (const auto& [worker, there] : job.failed_starts.workers) {
     const absl::Duration left = absl::Ceil(there.avoid_until - parts_.options.Now(), absl::Seconds(1));

@@ -53,6 +53,7 @@ absl::Status CheckHello(const WorkerHello& hello) {
   ADJOIN_RETURN_IF_ERROR(CheckText("address", hello.address(), "give it another --advertise"));
   ADJOIN_RETURN_IF_ERROR(CheckText("node id", hello.node_id(), "its state folder is damaged, take a new one"));
   ADJOIN_RETURN_IF_ERROR(CheckText("output id", hello.output_id(), "use the same release on both sides"));
+  ADJOIN_RETURN_IF_ERROR(CheckText("rank program", hello.rank_program(), "use the same release on both sides"));
   ADJOIN_RETURN_IF_ERROR(CheckCount("labels", hello.label_size(), kMaxLabels));
   for (const auto& [key, value] : hello.label()) {
     ADJOIN_RETURN_IF_ERROR(CheckText("label", key, "give it another --label"));

@@ -37,6 +37,7 @@ struct ReasonContext {
   std::optional<SlotTotals> totals;
   std::map<std::string, std::string> shared_output;  // what CheckSharedOutput says, by all that it depends on
   std::map<std::string, std::string> memory;         // what MemoryReason says, likewise
+  std::map<std::string, std::string> programs;       // what ProgramsReason says, likewise
 };
 
 class JobPage {

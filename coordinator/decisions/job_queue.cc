@@ -17,6 +17,7 @@
 #include "coordinator/decisions/memory_behind.h"
 #include "coordinator/decisions/memory_need.h"
 #include "coordinator/decisions/user_limits.h"
+#include "coordinator/placement/rank_programs.h"
 #include "coordinator/placement/shared_output.h"
 #include "proto/message_limits.h"
 
@@ -148,6 +149,7 @@ Backfill JobQueue::BackfillBehind(const JobRecord& head) const {
                           (NeedsSharedOutput(head.spec) && !ShareAll(workers_.AllFor(wanted))) ||
                           homes_.LacksHome(head) ||
                           (!head.input_worker.empty() && !ShareAll(workers_.AllFor(wanted))) ||
+                          (ranks > 1 && !HaveOneProgram(workers_.AllFor(wanted))) ||
                           (with_gpus ? gpus : slots) >= ranks || (with_gpus && !slots_suffice);
   // It waits for more workers where it could never start.
   if (particular && !homes_.CouldEverStart(head)) return Backfill::OfSlots(slots);

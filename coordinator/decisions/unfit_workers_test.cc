@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "coordinator/decisions/coordination_fixture.h"
 #include "proto/message_limits.h"
 
@@ -74,6 +75,35 @@ TEST_F(UnfitWorkersTest, JobsThatNobodyCanRunAreLookedAtOnceAndNotEachOne) {
   EXPECT_EQ(Job(small).state(), STARTING) << "it delays none of them";
   EXPECT_GT(asked, 0);
   EXPECT_LT(asked, 20);
+}
+
+TEST_F(UnfitWorkersTest, RanksOfOneJobRunOnNodesOfOneRelease) {
+  const auto with_program = [](WorkerHello hello, const std::string& program) {
+    hello.set_rank_program(program);
+    return hello;
+  };
+  Connect(1, with_program(Hello("worker-0", 2), "new"));
+  Connect(2, with_program(Hello("worker-1", 2), "old"));
+  const std::string wide = Submit(Spec("wide", 4));
+  EXPECT_EQ(Job(wide).state(), PENDING);
+  EXPECT_THAT(Job(wide).reason(), HasSubstr("all its ranks run one adjoin-rank program"));
+  EXPECT_THAT(Job(wide).reason(), HasSubstr("worker-0 (2 slots); worker-1 (2 slots)"));
+  // The daemon of worker-1 is upgraded.
+  service_->WorkerDisconnected(2, "it stops");
+  Connect(3, with_program(Hello("worker-1", 2, /*incarnation=*/2), "new"));
+  EXPECT_EQ(Job(wide).state(), STARTING);
+}
+
+TEST_F(UnfitWorkersTest, OtherJobsRunWhileOneWaitsForNodesOfOneRelease) {
+  for (ConnectionId node : {1, 2}) {
+    WorkerHello hello = Hello(absl::StrCat("worker-", node), 2);
+    hello.set_rank_program(node == 1 ? "new" : "old");
+    Connect(node, hello);
+  }
+  const std::string wide = Submit(Spec("wide", 4));
+  const std::string small = Submit(Spec("small", 2));
+  EXPECT_EQ(Job(small).state(), STARTING) << "it cannot start on these nodes, so nothing delays it";
+  EXPECT_EQ(Job(wide).state(), PENDING);
 }
 
 TEST_F(UnfitWorkersTest, ItChecksNoDataEither) {

@@ -143,7 +143,8 @@ std::vector<FreeSlots> WorkerTable::FreeFor(const Resources& wanted, bool beside
                     .output_id = worker.hello.output_id(),
                     .gpus = beside_gpus ? 0 : worker.FreeGpus(),
                     .memory = worker.FreeMemory(),
-                    .gpu_memory = worker.GpuMemory()});
+                    .gpu_memory = worker.GpuMemory(),
+                    .program = worker.hello.rank_program()});
   }
   return free;
 }
@@ -158,7 +159,8 @@ std::vector<FreeSlots> WorkerTable::AllOf(const Resources& wanted, const Counts&
                    .output_id = worker.hello.output_id(),
                    .gpus = worker.hello.gpu_size(),
                    .memory = worker.Memory(),
-                   .gpu_memory = worker.GpuMemory()});
+                   .gpu_memory = worker.GpuMemory(),
+                   .program = worker.hello.rank_program()});
   }
   return all;
 }

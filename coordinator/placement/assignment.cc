@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/caught.h"
 #include "coordinator/placement/rank_order.h"
+#include "coordinator/placement/rank_programs.h"
 #include "coordinator/placement/shared_output.h"
 
 namespace adjoin {
@@ -74,12 +75,15 @@ std::vector<CandidateGroup> GroupsFor(const JobSpec& spec, const std::vector<Fre
   const auto add = [&](CandidateGroup group) {
     if (!group.empty()) groups.push_back(std::move(group));
   };
-  if (!NeedsSharedOutput(spec) && home.empty()) {
-    add(CandidatesOf(free, spec, need));
-    return groups;
-  }
-  for (const std::vector<FreeSlots>& workers : GroupsByOutputRoot(free)) {
-    if (home.empty() || OutputGroup(workers.front()) == home) add(CandidatesOf(workers, spec, need));
+  const bool any_root = !NeedsSharedOutput(spec) && home.empty();
+  for (const std::vector<FreeSlots>& of_program : GroupsByProgram(free)) {
+    if (any_root) {
+      add(CandidatesOf(of_program, spec, need));
+      continue;
+    }
+    for (const std::vector<FreeSlots>& workers : GroupsByOutputRoot(of_program)) {
+      if (home.empty() || OutputGroup(workers.front()) == home) add(CandidatesOf(workers, spec, need));
+    }
   }
   return groups;
 }

@@ -28,6 +28,7 @@ struct FreeSlots {
   // Bytes for ranks that nobody was promised, and those of the GPU that has least. Absent: not known, so anything fits.
   std::optional<int64_t> memory = std::nullopt;
   std::optional<int64_t> gpu_memory = std::nullopt;
+  std::string program = "";  // identifies its adjoin-rank (WorkerHello.rank_program); "" where that is not known
 };
 
 // What each rank of a job takes, in bytes, as the plan predicts it. 0: not known, so it fits anywhere.
@@ -74,9 +75,10 @@ using AssignmentPolicy =
 absl::StatusOr<Assignment> AssignCompactly(const std::vector<CandidateGroup>& groups, const AssignmentNeeds& job);
 
 // Asks `policy` for the workers of a job's ranks, each of which takes `need`. `free` has the workers whose labels fit.
-// A job that needs a shared output root (shared_output.h) is offered one group per output root. Where `home` is not "",
-// any job is offered that group only. Errors: those of `policy`; kResourceExhausted where no worker may run the job;
-// kInternal where the choice breaks a rule: the number of ranks, Candidate::most_ranks, one group.
+// Workers with different programs of a rank (rank_programs.h) are never in one group. A job that needs a shared output
+// root (shared_output.h) is offered groups of one output root each. Where `home` is not "", any job is offered groups
+// of that root only. Errors: those of `policy`; kResourceExhausted where no worker may run the job; kInternal where the
+// choice breaks a rule: the number of ranks, Candidate::most_ranks, one group.
 absl::StatusOr<Assignment> Assign(const AssignmentPolicy& policy, const JobSpec& spec,
                                   const std::vector<FreeSlots>& free, Assignment before, const std::string& home,
                                   const RankNeed& need = {});

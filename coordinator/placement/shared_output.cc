@@ -1,33 +1,14 @@
 #include "coordinator/placement/shared_output.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "coordinator/placement/worker_group.h"
 
 namespace adjoin {
-namespace {
-
-// True where the job's ranks have slots on these workers.
-bool Suffice(const std::vector<FreeSlots>& workers, const JobSpec& spec) {
-  int64_t ranks = 0;
-  for (const FreeSlots& worker : workers) ranks += RoomFor(worker, spec.resources());
-  return ranks >= spec.ranks();
-}
-
-// "node-1 (4 slots) and node-2 (4 slots)", "node-1 (4 slots, 2 GPUs)"
-std::string Names(const std::vector<FreeSlots>& group, bool with_gpus) {
-  return absl::StrJoin(group, " and ", [with_gpus](std::string* out, const FreeSlots& worker) {
-    absl::StrAppend(out, worker.worker, " (", worker.slots, worker.slots == 1 ? " slot" : " slots");
-    if (with_gpus) absl::StrAppend(out, ", ", worker.gpus, worker.gpus == 1 ? " GPU" : " GPUs");
-    absl::StrAppend(out, ")");
-  });
-}
-
-}  // namespace
 
 bool NeedsSharedOutput(const JobSpec& spec) { return spec.kind() == PREDICT || KeepsCheckpoints(spec); }
 
@@ -67,15 +48,15 @@ absl::Status CheckSharedOutput(const JobSpec& spec, const std::vector<FreeSlots>
     if (group.front().output_id.empty()) {
       unknown.push_back(group.front());
     } else {
-      sharing.push_back(Names(group, with_gpus));
+      sharing.push_back(NamesWithSlots(group, with_gpus));
     }
   }
   const std::string known =
       sharing.empty() ? "" : absl::StrCat(": ", absl::StrJoin(sharing, "; "), " (each semicolon: another file system)");
-  const std::string not_known =
-      unknown.empty()
-          ? ""
-          : absl::StrCat("; unknown, since its --output-root has not answered yet: ", Names(unknown, with_gpus));
+  const std::string not_known = unknown.empty()
+                                    ? ""
+                                    : absl::StrCat("; unknown, since its --output-root has not answered yet: ",
+                                                   NamesWithSlots(unknown, with_gpus));
   const std::string what = spec.kind() == PREDICT ? "its ranks write one file together" : "its ranks share checkpoints";
   return absl::FailedPreconditionError(absl::StrCat(
       "the job needs ", spec.ranks(), with_gpus ? " slots with a GPU each" : " slots",

@@ -213,6 +213,7 @@ class DaemonImpl final : public Daemon {
     NodeView seen = node_.LookAgain(kLookTimeout);
     hello.set_output_id(std::move(seen.output_id));
     hello.set_condition(std::move(seen.condition));
+    hello.set_rank_program(std::move(seen.rank_program));
     hello.set_data_checks(static_cast<uint32_t>(settings_.data_checks));
     hello.set_name(settings_.name);
     hello.set_address(settings_.address);

@@ -11,9 +11,11 @@
 #include <cstdint>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "base/content_hash.h"
 #include "base/status_macros.h"
 #include "worker/daemon/output_id.h"
 
@@ -27,6 +29,28 @@ std::string Gone(const std::string& place, const std::string& flag) {
 }
 
 bool IsGone(int error) { return error == ENOENT || error == ENOTDIR; }
+
+// False for a file whose content may be another one.
+bool IsSameFile(const struct stat& a, const struct stat& b) {
+  return a.st_dev == b.st_dev && a.st_ino == b.st_ino && a.st_size == b.st_size &&
+         a.st_mtim.tv_sec == b.st_mtim.tv_sec && a.st_mtim.tv_nsec == b.st_mtim.tv_nsec &&
+         a.st_ctim.tv_sec == b.st_ctim.tv_sec && a.st_ctim.tv_nsec == b.st_ctim.tv_nsec;
+}
+
+// "" where the file cannot be read.
+std::string ChecksumOf(const std::string& path) {
+  const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.get() < 0) return "";
+  ContentHash hash;
+  std::vector<char> buffer(1 << 20);
+  while (true) {
+    const ssize_t bytes = read(file.get(), buffer.data(), buffer.size());
+    if (bytes < 0 && errno == EINTR) continue;
+    if (bytes < 0) return "";
+    if (bytes == 0) return hash.Hex();
+    hash.Add(buffer.data(), bytes);
+  }
+}
 
 // "" where tiny files can still be written below `path`.
 std::string FullDisk(const std::string& place, const std::string& path, bool other_user) {
@@ -45,11 +69,29 @@ std::string FullDisk(const std::string& place, const std::string& path, bool oth
 NodeLook::NodeLook(NodePlaces places)
     : places_(std::move(places)), state_(open(places_.state_dir.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)) {}
 
-std::string NodeLook::LookAtProgram() const {
+std::string NodeLook::LookAtProgram(NodeView& seen) {
   const std::string place = absl::StrCat("the program ", places_.rank_binary);
-  if (faccessat(AT_FDCWD, places_.rank_binary.c_str(), X_OK, AT_EACCESS) == 0) return "";
-  if (!IsGone(errno)) return absl::StrCat(place, " cannot be run: ", strerror(errno));
-  return absl::StrCat(place, " is gone: install it again, or restart the daemon with another --rank-binary");
+  struct stat info = {};
+  if (faccessat(AT_FDCWD, places_.rank_binary.c_str(), X_OK, AT_EACCESS) != 0 ||
+      stat(places_.rank_binary.c_str(), &info) != 0) {
+    if (!IsGone(errno)) return absl::StrCat(place, " cannot be run: ", strerror(errno));
+    return absl::StrCat(place, " is gone: install it again, or restart the daemon with another --rank-binary");
+  }
+  {
+    absl::MutexLock lock(&mutex_);
+    seen.rank_program = program_;
+    if (IsSameFile(info, program_file_)) return "";
+  }
+  const std::string found = ChecksumOf(places_.rank_binary);
+  if (found.empty()) return "";  // it may be run all the same
+  absl::MutexLock lock(&mutex_);
+  if (program_.empty()) program_ = found;
+  seen.rank_program = program_;
+  if (found != program_) {
+    return absl::StrCat(place, " is another one than at the daemon's start, as after an upgrade: restart the daemon");
+  }
+  program_file_ = info;
+  return "";
 }
 
 std::string NodeLook::LookAtState() const {
@@ -130,7 +172,7 @@ NodeView NodeLook::Look(const std::function<void(const std::string& place)>& at)
     const std::string condition = wrong();
     if (!condition.empty()) absl::StrAppend(&seen.condition, seen.condition.empty() ? "" : "; ", condition);
   };
-  look(absl::StrCat("the program ", places_.rank_binary), [&] { return LookAtProgram(); });
+  look(absl::StrCat("the program ", places_.rank_binary), [&] { return LookAtProgram(seen); });
   look(absl::StrCat("the state folder ", places_.state_dir), [&] { return LookAtState(); });
   look(absl::StrCat("the data root ", places_.data_root), [&] { return LookAtData(); });
   look(absl::StrCat("the output root ", places_.output_root), [&] { return LookAtOutput(seen); });

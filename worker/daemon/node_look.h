@@ -6,11 +6,13 @@
 //   NodeView seen = look.Look();
 //   seen.condition;      // "the output root /srv/output is gone: make it again, or restart ..."; empty: all is well
 //   seen.output_id;      // output_id.h; empty where it cannot be read
+//   seen.rank_program;   // the checksum of adjoin-rank; empty where it cannot be read
 //
 // Any thread. Waits for as long as the file systems do, maybe for ever: node_watch.h.
 #ifndef ADJOIN_WORKER_DAEMON_NODE_LOOK_H_
 #define ADJOIN_WORKER_DAEMON_NODE_LOOK_H_
 
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include <functional>
@@ -35,7 +37,8 @@ struct NodePlaces {
 struct NodeView {
   std::string output_id;
   std::string condition;
-  std::string id_problem;  // why the output_id cannot be read, where ranks can run all the same
+  std::string id_problem;         // why the output_id cannot be read, where ranks can run all the same
+  std::string rank_program = "";  // as WorkerHello.rank_program
 };
 
 class NodeLook {
@@ -48,7 +51,7 @@ class NodeLook {
   NodeView Look(const std::function<void(const std::string& place)>& at = nullptr);
 
  private:
-  std::string LookAtProgram() const;
+  std::string LookAtProgram(NodeView& seen);
   std::string LookAtState() const;
   std::string LookAtData() const;
   std::string LookAtOutput(NodeView& seen);
@@ -60,6 +63,9 @@ class NodeLook {
   absl::Mutex mutex_;     // not held while anything is looked at
   std::string output_id_ ABSL_GUARDED_BY(mutex_);
   dev_t output_device_ ABSL_GUARDED_BY(mutex_) = 0;
+  // The program of a rank as it was when it was read last, and its checksum when it was read first.
+  struct stat program_file_ ABSL_GUARDED_BY(mutex_) = {};
+  std::string program_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace adjoin

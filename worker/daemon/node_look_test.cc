@@ -45,6 +45,27 @@ class NodeLookTest : public ::testing::Test {
   std::unique_ptr<NodeLook> look_;
 };
 
+TEST_F(NodeLookTest, ADaemonStartsNoRanksOfAnotherReleaseThanItsOwn) {
+  const std::string program = look_->Look().rank_program;
+  EXPECT_EQ(program.size(), 32u);
+  const auto install = [this](const std::string& text) {
+    std::ofstream(top_ + "/new") << text;
+    chmod((top_ + "/new").c_str(), 0755);
+    fs::rename(top_ + "/new", top_ + "/rank");
+  };
+  install("#!/bin/sh\necho 2\n");
+  EXPECT_EQ(Condition(),
+            absl::StrCat("the program ", top_,
+                         "/rank is another one than at the daemon's start, as after an upgrade: restart the "
+                         "daemon"));
+  EXPECT_EQ(Condition(), Condition()) << "until it is restarted";
+  EXPECT_EQ(look_->Look().rank_program, program);
+  install("#!/bin/sh\n");
+  EXPECT_EQ(Condition(), "") << "the same release was installed again";
+  std::ofstream(top_ + "/rank", std::ios::app) << "echo 3\n";
+  EXPECT_THAT(Condition(), HasSubstr("another one than at the daemon's start"));
+}
+
 TEST_F(NodeLookTest, NamesWhatIsGoneUntilItIsThereAgain) {
   EXPECT_EQ(Condition(), "");
   const std::string id = look_->Look().output_id;

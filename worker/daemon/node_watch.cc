@@ -35,6 +35,7 @@ void NodeWatch::Begin() {
       }
       view_.id_problem = found->id_problem;
       if (!found->output_id.empty()) view_.output_id = found->output_id;
+      if (!found->rank_program.empty()) view_.rank_program = found->rank_program;
     }
     changed_.NotifyAll();
   };
