@@ -13,29 +13,18 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import time
 
 from manifests import ROOT, find
 from pod_process import PodNetwork, PodProcess
 
+sys.path.insert(0, f"{ROOT}/tests/programs")
+
+from checks import expect, wait_until  # noqa: E402
+
 # As the coordinator waits after its start for workers that ran jobs before (--reattach-seconds).
 REATTACH_SECONDS = 30
-
-
-def expect(condition, what):
-    if not condition:
-        raise AssertionError(what)
-
-
-def wait_until(condition, seconds, what):
-    end = time.monotonic() + seconds
-    while True:
-        value = condition()
-        if value:
-            return value
-        if time.monotonic() > end:
-            raise AssertionError(f"{what() if callable(what) else what}: not after {seconds} s")
-        time.sleep(0.1)
 
 
 class RunningPods:

@@ -16,37 +16,13 @@ import shutil
 import signal
 import socket
 import subprocess
-import time
+import sys
+
+sys.path.insert(0, f"{os.path.dirname(os.path.dirname(os.path.abspath(__file__)))}/programs")
+
+from checks import processes_with, wait_until  # noqa: E402
 
 USER = "nobody"
-
-
-class SlurmError(Exception):
-    pass
-
-
-def wait_until(condition, seconds, what):
-    """Returns the first true value of `condition`; SlurmError after the time."""
-    end = time.monotonic() + seconds
-    while True:
-        value = condition()
-        if value:
-            return value
-        if time.monotonic() > end:
-            raise SlurmError(f"{what}: not after {seconds} s")
-        time.sleep(0.1)
-
-
-def processes_with(text):
-    """The command lines, by process, that contain the text."""
-    found = {}
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(OSError):
-            with open(f"/proc/{pid}/cmdline", "rb") as file:
-                line = file.read().replace(b"\0", b" ").decode(errors="replace")
-            if text in line and int(pid) != os.getpid():
-                found[int(pid)] = line
-    return found
 
 
 class SlurmCluster:
@@ -145,7 +121,7 @@ PartitionName=test Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe
     def _start(self):
         for program in ("munged", "slurmctld", "slurmd", "sbatch", "ip"):
             if shutil.which(program) is None:
-                raise SlurmError(f"{program} is missing: apt-get install slurm-wlm munge iproute2")
+                raise AssertionError(f"{program} is missing: apt-get install slurm-wlm munge iproute2")
         folder = self.folder
         self.environment = dict(os.environ, SLURM_CONF=f"{folder}/slurm.conf")
         for name in list(self.environment):
@@ -224,7 +200,7 @@ PartitionName=test Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe
     def sbatch(self, arguments, cwd, environment=None):
         answer = self.as_user(["sbatch", "--parsable", *arguments], check=False, cwd=cwd, environment=environment)
         if answer.returncode != 0:
-            raise SlurmError(f"sbatch {arguments}: {answer.stderr}")
+            raise AssertionError(f"sbatch {arguments}: {answer.stderr}")
         return answer.stdout.strip().split(";")[0]
 
     def job(self, number):
