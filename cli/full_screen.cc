@@ -161,20 +161,25 @@ FullScreen::Happened FullScreen::Wait(int wake_fd, Deadline deadline) {
   const auto milliseconds = std::clamp<int64_t>(absl::ToInt64Milliseconds(deadline.Remaining()), 0, 3600000);
   if (poll(fds, 3, static_cast<int>(milliseconds)) <= 0) return happened;
   happened.woken = fds[2].revents != 0;
-  unsigned char signals[64];
-  const ssize_t count = fds[1].revents == 0 ? 0 : read(read_end, signals, sizeof(signals));
-  for (ssize_t i = 0; i < count; ++i) {
-    const int signal = signals[i];
-    if (signal == SIGTSTP) Stop();
-    // What stopped it, or ran meanwhile, may have left the terminal in any state.
-    if (signal == SIGTSTP || signal == SIGCONT) EnterScreen();
-    if (signal == SIGTSTP || signal == SIGCONT || signal == SIGWINCH) {
-      shown_.clear();
-      happened.redraw = true;
-    } else if (happened.signal == 0) {
-      happened.signal = signal;
+  bool enter = false;
+  if (fds[1].revents != 0) {
+    unsigned char signal = 0;
+    while (read(read_end, &signal, 1) == 1) {
+      if (signal == SIGTSTP) Stop();
+      // What stopped it, or ran meanwhile, may have left the terminal in any state.
+      enter = enter || signal == SIGTSTP || signal == SIGCONT;
+      if (signal == SIGTSTP || signal == SIGCONT || signal == SIGWINCH) {
+        shown_.clear();
+        happened.redraw = true;
+      } else if (happened.signal == 0) {
+        happened.signal = signal;
+      }
     }
   }
+  // A process that is to end may be in the background, as after Ctrl-Z and `kill %1`: the terminal is not its own, and
+  // who changes its modes from there is stopped.
+  if (happened.signal != 0) return happened;
+  if (enter) EnterScreen();
   if (fds[0].revents != 0) {
     char bytes[256];
     const ssize_t got = read(STDIN_FILENO, bytes, sizeof(bytes));
