@@ -114,7 +114,10 @@ std::string RanksText(const DescribeJobResponse& described) {
       {"RANK", "WORKER", "PID", "STATE", "PHASE", "STEP", "T_COMP", "T_SYNC", "LANES"}};
   const bool gpus = std::any_of(described.rank().begin(), described.rank().end(),
                                 [](const RankStatus& rank) { return rank.has_gpu(); });
+  const bool bound = std::any_of(described.rank().begin(), described.rank().end(),
+                                 [](const RankStatus& rank) { return !rank.binding().empty(); });
   if (gpus) rows[0].insert(rows[0].begin() + 2, "GPU");
+  if (bound) rows[0].insert(rows[0].end() - 1, "BOUND TO");
   for (const RankStatus& rank : described.rank()) {
     const JobProgress& progress = rank.progress();
     const bool timed = progress.compute_seconds() > 0;
@@ -123,6 +126,7 @@ std::string RanksText(const DescribeJobResponse& described) {
                     timed ? Millis(progress.compute_seconds()) : "-", timed ? Millis(progress.sync_seconds()) : "-",
                     rank.transport()});
     if (gpus) rows.back().insert(rows.back().begin() + 2, GpuText(rank));
+    if (bound) rows.back().insert(rows.back().end() - 1, rank.binding().empty() ? "-" : rank.binding());
   }
   return absl::StrCat("\n", TextTable(rows));
 }

@@ -152,6 +152,7 @@ void Attempts::OnRankReady(const std::string& worker, uint64_t epoch, const Rank
   RankRecord* rank = job == nullptr ? nullptr : RankOf(*job, worker, ready.rank());
   if (rank == nullptr || job->attempt.over) return;
   HasGpu(*rank, ready.gpu_uuid());
+  rank->binding = PrintableText(ready.binding(), kMaxNameBytes);
   Ready(*job, *rank, ready);
 }
 
@@ -350,6 +351,7 @@ void Attempts::OnReport(const std::string& worker, const AttemptReport& report) 
     if (rank == nullptr) continue;
     if (said.pid() != 0) rank->pid = said.pid();
     HasGpu(*rank, said.gpu_uuid());
+    rank->binding = PrintableText(said.binding(), kMaxNameBytes);
     RankUpdate update;
     update.set_rank(said.rank());
     update.set_transport(said.transport());

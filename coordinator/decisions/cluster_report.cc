@@ -198,6 +198,7 @@ absl::StatusOr<DescribeJobResponse> ClusterReport::Describe(const JobReference& 
     rank.mutable_progress()->clear_layer_times();  // the job's progress has them
     rank.set_transport(record.transport);
     if (record.gpu.has_value()) *rank.mutable_gpu() = *record.gpu;
+    rank.set_binding(record.binding);
   }
   for (const std::string& artifact : job.artifacts) response.add_artifact(artifact);
   response.set_artifacts_left_out(job.artifacts_left_out);

@@ -53,6 +53,7 @@ struct RankRecord {
   std::string transport_address;
   std::string transport;
   std::optional<Gpu> gpu;  // as its daemon reported it
+  std::string binding;     // likewise
   JobProgress progress;
 };
 

@@ -66,6 +66,7 @@ StoredAttempt AttemptRow(const JobRecord& job, absl::Duration now) {
     rank.set_transport_address(record.transport_address);
     rank.set_transport(record.transport);
     if (record.gpu.has_value()) *rank.mutable_gpu() = *record.gpu;
+    rank.set_binding(record.binding);
   }
   for (const auto& [worker, record] : attempt.holders) {
     StoredHolder& holder = *row.add_holder();
@@ -140,6 +141,7 @@ Attempt AttemptFrom(const StoredAttempt& row, absl::Duration now) {
     record.transport_address = rank.transport_address();
     record.transport = rank.transport();
     if (rank.has_gpu()) record.gpu = rank.gpu();
+    record.binding = rank.binding();
     attempt.ranks.push_back(std::move(record));
   }
   for (const StoredHolder& holder : row.holder()) {

@@ -31,8 +31,9 @@ std::string ProgramsReason(const JobSpec& spec, const std::vector<FreeSlots>& al
   const std::string names = absl::StrJoin(groups, "; ", [&](std::string* out, const std::vector<FreeSlots>& group) {
     absl::StrAppend(out, NamesWithSlots(group, with_gpus));
   });
-  return absl::StrCat("all its ranks run one adjoin-rank program, and no nodes that have the same one have as many slots: ",
-                      names, " (each semicolon: another program); it starts when more of them have the same release");
+  return absl::StrCat(
+      "all its ranks run one adjoin-rank program, and no nodes that have the same one have as many slots: ", names,
+      " (each semicolon: another program); it starts when more of them have the same release");
 }
 
 }  // namespace adjoin

@@ -11,15 +11,15 @@
 
 namespace adjoin {
 
-// The workers by FreeSlots::program, in the order of its texts. Those of which it is not known are one group: daemons of
-// releases before it was told.
+// The workers by FreeSlots::program, in the order of its texts. Those of which it is not known are one group: daemons
+// of releases before it was told.
 std::vector<std::vector<FreeSlots>> GroupsByProgram(const std::vector<FreeSlots>& workers);
 
 // True where all of `workers` have one program of a rank, so that only the number of slots counts.
 bool HaveOneProgram(const std::vector<FreeSlots>& workers);
 
-// Why the job cannot run on `all`: they have slots enough for it, but none that have one program of a rank do. Names the
-// workers, and what would be right. "" where that is not so.
+// Why the job cannot run on `all`: they have slots enough for it, but none that have one program of a rank do. Names
+// the workers, and what would be right. "" where that is not so.
 std::string ProgramsReason(const JobSpec& spec, const std::vector<FreeSlots>& all);
 
 }  // namespace adjoin

@@ -62,10 +62,11 @@ TEST(RankProgramsTest, RanksThatShareFilesRunOneProgramToo) {
 }
 
 TEST(RankProgramsTest, SaysWhyAJobWaits) {
-  EXPECT_EQ(ProgramsReason(Job(4), kNodes),
-            "all its ranks run one adjoin-rank program, and no nodes that have the same one have as many slots: "
-            "d (1 slot); a (2 slots) and c (1 slot); b (2 slots) (each semicolon: another program); it starts when more of "
-            "them have the same release");
+  EXPECT_EQ(
+      ProgramsReason(Job(4), kNodes),
+      "all its ranks run one adjoin-rank program, and no nodes that have the same one have as many slots: "
+      "d (1 slot); a (2 slots) and c (1 slot); b (2 slots) (each semicolon: another program); it starts when more of "
+      "them have the same release");
   EXPECT_EQ(ProgramsReason(Job(3), kNodes), "");
   EXPECT_EQ(ProgramsReason(Job(7), kNodes), "") << "there are too few slots in any case";
   EXPECT_EQ(ProgramsReason(Job(4), {}), "");

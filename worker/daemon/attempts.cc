@@ -52,7 +52,8 @@ void Attempts::SendToCoordinator(uint64_t epoch, WorkerMessage message) {
   send_(std::move(message));
 }
 
-SpawnRequest Attempts::CommandOf(const RankKey& key, uint64_t memory_bytes, const std::string& gpu_uuid) const {
+SpawnRequest Attempts::CommandOf(const RankKey& key, uint64_t memory_bytes, const Rank& rank) const {
+  const std::string& gpu_uuid = rank.report.gpu_uuid();
   SpawnRequest request;
   request.binary = settings_.rank_binary;
   request.arguments = {"--socket", settings_.socket,       "--job",   key.job_id,
@@ -63,6 +64,10 @@ SpawnRequest Attempts::CommandOf(const RankKey& key, uint64_t memory_bytes, cons
   if (memory_bytes > 0)
     request.memory_bytes = memory_bytes + (gpu_uuid.empty() ? kMemoryAllowance : kMemoryAllowanceWithGpu);
   request.oom_score_above = kOomScoreAbove;
+  if (rank.place >= 0) {
+    request.processors = settings_.places[rank.place].processors;
+    request.memory = settings_.places[rank.place].memory;
+  }
   request.user = settings_.rank_user;
   // What ends a daemon in good order may come to all processes beside it, as Slurm's SIGTERM does: then the daemon
   // drains its ranks, and they die with it in any case.
@@ -127,6 +132,7 @@ void Attempts::Start(uint64_t epoch, const StartRanks& start) {
   }
   if (const std::string why = GiveGpus(attempt); !why.empty())
     return EndUnstarted(key, RANK_LOST, absl::StrCat("could not be started: ", why), Fault::kDaemon);
+  GivePlaces(attempt);
   attempt.preparation = ++preparations_;
   const bool called = calls_.Call([prepare = settings_.prepare, start] { return prepare(start); },
                                   [this, key, preparation = attempt.preparation](const absl::Status& prepared) {
@@ -171,6 +177,22 @@ std::string Attempts::GiveGpus(Attempt& attempt) {
   return "";
 }
 
+void Attempts::GivePlaces(Attempt& attempt) {
+  std::vector<bool> taken(settings_.places.size());
+  for (const auto& [key, other] : attempts_) {
+    for (const auto& [number, rank] : other.ranks) {
+      if (!other.cleared && rank.place >= 0) taken[rank.place] = true;
+    }
+  }
+  int place = 0;
+  for (auto& [number, rank] : attempt.ranks) {
+    while (place < static_cast<int>(taken.size()) && taken[place]) ++place;
+    if (place == static_cast<int>(taken.size())) return;
+    rank.report.set_binding(settings_.places[place].text);
+    rank.place = place++;
+  }
+}
+
 void Attempts::Refuse(uint64_t epoch, const StartRanks& start, const std::string& why) {
   LogWarning(absl::StrCat(start.job_id(), ", attempt ", epoch, ": not started: ", why));
   for (uint32_t number : start.rank()) {
@@ -205,7 +227,7 @@ void Attempts::OnPrepared(const AttemptKey& key, uint64_t preparation, const abs
   LogInfo(absl::StrCat(key.first, ": starting ", attempt.ranks.size(), " of ", attempt.start.world_size(), " ranks"));
   for (const auto& [number, rank] : attempt.ranks) {
     RankKey started{key.first, key.second, number};
-    supervisor_.Start(started, CommandOf(started, attempt.start.memory_bytes(), rank.report.gpu_uuid()));
+    supervisor_.Start(started, CommandOf(started, attempt.start.memory_bytes(), rank));
   }
 }
 

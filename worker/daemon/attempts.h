@@ -35,6 +35,7 @@
 #include "worker/daemon/detached_calls.h"
 #include "worker/daemon/process_record.h"
 #include "worker/daemon/process_spawner.h"
+#include "worker/daemon/rank_binding.h"
 #include "worker/daemon/rank_supervisor.h"
 
 namespace adjoin {
@@ -65,7 +66,8 @@ class Attempts {
     std::function<absl::Status(const StartRanks&)> prepare;
     // Returns why no rank can run on this node now, "" where they can; does not wait. Absent: they always can.
     std::function<std::string()> unfit;
-    size_t most_preparing = 16;  // at once; StartRanks beyond that are refused
+    std::vector<RankPlace> places;  // of a rank in each slot; empty: ranks run anywhere
+    size_t most_preparing = 16;     // at once; StartRanks beyond that are refused
     // The last process of another store's attempt is gone: the coordinator waits for a hello that says so. May be
     // empty.
     std::function<void()> on_foreign_gone;
@@ -128,6 +130,7 @@ class Attempts {
  private:
   struct Rank {
     RankReport report;  // its `ended` is set once, when it is reported
+    int place = -1;     // in Settings::places; -1: none
     pid_t process = 0;
     std::shared_ptr<RankPeer> peer;  // while its stream lasts
     std::optional<RankResult> result;
@@ -162,6 +165,9 @@ class Attempts {
   void Refuse(uint64_t epoch, const StartRanks& start, const std::string& why);
   // Gives each rank of an attempt the GPUs that it needs. Returns why that cannot be; "" where it is done.
   std::string GiveGpus(Attempt& attempt) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Gives each rank of an attempt a place that no other has, neighbours beside each other. Where there are too few,
+  // the others run anywhere.
+  void GivePlaces(Attempt& attempt) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // By UUID, of those that no attempt here has.
   std::vector<std::string> FreeGpus() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Remember(const AttemptKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -184,7 +190,7 @@ class Attempts {
   DaemonMessage LeaseMessage() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   DaemonMessage DrainMessage() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string LeaseText() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  SpawnRequest CommandOf(const RankKey& key, uint64_t memory_bytes, const std::string& gpu_uuid) const;
+  SpawnRequest CommandOf(const RankKey& key, uint64_t memory_bytes, const Rank& rank) const;
   void SendToCoordinator(uint64_t epoch, WorkerMessage message);
 
   const Settings settings_;

@@ -10,6 +10,7 @@
 #ifndef ADJOIN_WORKER_DAEMON_ATTEMPTS_FIXTURE_H_
 #define ADJOIN_WORKER_DAEMON_ATTEMPTS_FIXTURE_H_
 
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -80,6 +81,9 @@ exit $(cat )" << folder_ << "/exit-$name)\n";
     settings.data_root = settings.output_root = folder_;
     settings.stop_grace = absl::Milliseconds(20);
     settings.most_preparing = 2;
+    for (const int processor : {Processors().front(), Processors().back()}) {
+      settings.places.push_back({.processors = {processor}, .text = absl::StrCat("place ", settings.places.size())});
+    }
     settings.unfit = [this] { return unfit_; };
     const JobRoots roots{settings.data_root, settings.output_root, std::nullopt};
     settings.prepare = [gate = gate_, roots](const StartRanks& start) {
@@ -101,6 +105,17 @@ exit $(cat )" << folder_ << "/exit-$name)\n";
     attempts_->Connected();
   }
 
+  // Those that this process may use, or another.
+  static std::vector<int> Processors(pid_t process = 0) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    EXPECT_EQ(sched_getaffinity(process, sizeof(set), &set), 0);
+    std::vector<int> processors;
+    for (int processor = 0; processor < CPU_SETSIZE; ++processor) {
+      if (CPU_ISSET(processor, &set) != 0) processors.push_back(processor);
+    }
+    return processors;
+  }
   // Returns when all processes run that are to run.
   void Start(uint64_t epoch, int ranks, const std::string& job = "job-1", uint64_t store = 0) {
     StartOnly(epoch, ranks, job, store);

@@ -113,6 +113,7 @@ void Attempts::RankSaid(const RankKey& key, const RankMessage& message) {
     ready.set_pid(rank->report.pid());
     ready.set_transport_address(message.transport_address());
     ready.set_gpu_uuid(rank->report.gpu_uuid());
+    ready.set_binding(rank->report.binding());
     SendToCoordinator(key.epoch, std::move(out));
   } else if (message.has_progress() || message.kind_case() == RankMessage::kTransport) {
     RankUpdate& update = *out.mutable_rank_update();

@@ -163,5 +163,28 @@ TEST_F(AttemptsTest, PathsThatHangHoldUpNoOtherAttempt) {
   SetGate(/*shut=*/false);
 }
 
+TEST_F(AttemptsTest, EachRankHasAPlaceThatNoOtherHas) {
+  const auto bindings = [this](const std::string& job) {
+    std::vector<std::string> found;
+    const WorkerHello hello = Hello();
+    for (const AttemptReport& attempt : hello.attempt()) {
+      if (attempt.job_id() != job) continue;
+      for (const RankReport& rank : attempt.rank()) found.push_back(rank.binding());
+    }
+    return found;
+  };
+  Start(4, 1);
+  Start(5, 2, "job-2");
+  EXPECT_THAT(bindings("job-1"), ElementsAre("place 0"));
+  EXPECT_THAT(bindings("job-2"), ElementsAre("place 1", "")) << "there are two places: the third rank runs anywhere";
+  EXPECT_EQ(Processors(ProcessOf(4, 0)), std::vector<int>{Processors().front()});
+  Exit(4, 0, 1);
+  Facts(2);
+  Start(6, 1, "job-3");
+  EXPECT_THAT(bindings("job-3"), ElementsAre("place 0")) << "its rank is gone";
+  for (uint64_t epoch : {5, 6}) attempts_->Stop(absl::StrCat("job-", epoch - 3), epoch, "the test ends");
+  EXPECT_TRUE(attempts_->WaitUntilCleared(Deadline::After(absl::Seconds(20))));
+}
+
 }  // namespace
 }  // namespace adjoin

@@ -190,6 +190,7 @@ class DaemonImpl final : public Daemon {
     Attempts::Settings ranks;
     ranks.on_foreign_gone = [this] { link_.ConnectAgain(); };
     ranks.rank_binary = settings.rank_binary;
+    ranks.places = settings.places;
     ranks.socket = kSocket;
     ranks.rank_folder = absl::StrCat(settings.state_dir, "/", kFolder);
     ranks.unfit = [this] { return node_.Get().condition; };

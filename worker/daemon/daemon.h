@@ -24,6 +24,7 @@
 #include "worker/daemon/coordinator_link.h"
 #include "worker/daemon/gpu_finder.h"
 #include "worker/daemon/process_spawner.h"
+#include "worker/daemon/rank_binding.h"
 
 namespace adjoin {
 
@@ -42,6 +43,7 @@ struct DaemonSettings {
   int64_t cache_bytes = 0;                    // which it may have; 0: 80 % of its disk
   std::string net_device, data_port_range;
   std::string rank_binary;                        // absolute
+  std::vector<RankPlace> places;                  // of a rank in each slot; empty: ranks run anywhere
   std::optional<User> rank_user;                  // absent: the daemon's own
   GpuChoice gpus;                                 // that ranks may use
   std::optional<RateTable> rates;                 // as it was measured; absent: it was not

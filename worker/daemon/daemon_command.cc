@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "base/endpoint.h"
@@ -41,6 +42,7 @@
 #include "worker/daemon/gpu_finder.h"
 #include "worker/daemon/node_id.h"
 #include "worker/daemon/node_memory.h"
+#include "worker/daemon/rank_binding.h"
 
 namespace adjoin {
 namespace {
@@ -65,6 +67,7 @@ struct Flags {
   std::string data_port_range;
   std::string rank_binary;
   std::string rank_user;
+  std::string bind_ranks = "auto";
   size_t data_checks = 4;
   double data_check_seconds = 30;
   double keep_failed_hours = 168;
@@ -122,6 +125,12 @@ void AddOptions(CLI::App& app, Flags& flags) {
       ->type_name("FILE");
   app.add_option("--rank-user", flags.rank_user,
                  "Where this program is root: the user that ranks run as; absent: root, too");
+  app.add_option(
+         "--bind-ranks", flags.bind_ranks,
+         "Which processors a rank runs on: auto (of one node of memory where the machine has several), none (any), "
+         "numa (of one node of memory) or cores (a share for each slot, and its memory)")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"auto", "none", "numa", "cores"}).description(""));
   app.add_option("--data-checks", flags.data_checks, "How many jobs' data files are checked here at once")
       ->capture_default_str()
       ->check(CLI::Range(1, 64).description(""));
@@ -190,6 +199,17 @@ absl::StatusOr<std::optional<User>> RankUser(const std::string& name) {
   return std::optional<User>(*std::move(user));
 }
 
+absl::StatusOr<std::vector<RankPlace>> PlacesOf(const Flags& flags) {
+  ADJOIN_ASSIGN_OR_RETURN(const RankBinding binding, ParseRankBinding(flags.bind_ranks));
+  RankNode node;
+  node.slots = static_cast<int>(flags.slots);
+  const char* threads = std::getenv("OMP_NUM_THREADS");  // ranks inherit it
+  if (threads == nullptr || !absl::SimpleAtoi(threads, &node.threads)) node.threads = 1;
+  ADJOIN_ASSIGN_OR_RETURN(std::vector<RankPlace> places, RankPlaces(binding, node));
+  if (!places.empty()) LogInfo(absl::StrCat("ranks are bound: the first one to ", places.front().text));
+  return places;
+}
+
 absl::StatusOr<std::map<std::string, std::string>> Labels(const std::vector<std::string>& flags) {
   std::map<std::string, std::string> labels;
   for (const std::string& label : flags) {
@@ -244,6 +264,7 @@ absl::StatusOr<DaemonSettings> MakeSettings(const Flags& flags) {
   settings.keep_failed = absl::Hours(flags.keep_failed_hours);
   ADJOIN_ASSIGN_OR_RETURN(settings.rank_binary, RankBinary(flags));
   ADJOIN_ASSIGN_OR_RETURN(settings.rank_user, RankUser(flags.rank_user));
+  ADJOIN_ASSIGN_OR_RETURN(settings.places, PlacesOf(flags));
   settings.data_checks = flags.data_checks;
   settings.data_check_limit = absl::Seconds(flags.data_check_seconds);
   std::random_device device;

@@ -3,7 +3,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/mempolicy.h>
 #include <pwd.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +16,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 
 #include "absl/strings/match.h"
@@ -24,6 +27,8 @@
 
 namespace adjoin {
 namespace {
+
+constexpr int kBitsOfWord = 8 * sizeof(unsigned long);
 
 struct Pipe {
   UniqueFd read, write;
@@ -47,6 +52,9 @@ struct Prepared {
   pid_t parent;
   int in;  // -1: empty
   int out, err;
+  bool bound, prefers_memory;
+  cpu_set_t processors;
+  std::array<unsigned long, 16> memory;  // NOLINT: the kernel's word
 };
 
 // What a child did when it failed.
@@ -69,6 +77,10 @@ bool BecomeUser(const User& user) {
 Step BecomeProgram(const Prepared& prepared) {
   const SpawnRequest& request = prepared.request;
   setpgid(0, 0);
+  if (prepared.bound) sched_setaffinity(0, sizeof(prepared.processors), &prepared.processors);
+  if (prepared.prefers_memory) {
+    syscall(SYS_set_mempolicy, MPOL_PREFERRED, prepared.memory.data(), prepared.memory.size() * kBitsOfWord);
+  }
   const rlimit no_core = {0,
                           0};  // writing one takes long where much memory is used, and the process dies only after it
   setrlimit(RLIMIT_CORE, &no_core);
@@ -139,8 +151,26 @@ absl::StatusOr<ChildProcess> Spawn(const SpawnRequest& request) {
   std::vector<std::string> environment_strings = request.environment;
   std::vector<char*> arguments = Pointers(argument_strings);
   std::vector<char*> environment = Pointers(environment_strings);
-  const Prepared prepared{request,  arguments.data(), environment.data(), OomScore(request.oom_score_above),
-                          getpid(), in.read.get(),    out.write.get(),    err.write.get()};
+  Prepared prepared{.request = request,
+                    .arguments = arguments.data(),
+                    .environment = environment.data(),
+                    .oom_score = OomScore(request.oom_score_above),
+                    .parent = getpid(),
+                    .in = in.read.get(),
+                    .out = out.write.get(),
+                    .err = err.write.get(),
+                    .bound = false,
+                    .prefers_memory = false,
+                    .processors = {},
+                    .memory = {}};
+  for (const int processor : request.processors) {
+    if (processor < 0 || processor >= CPU_SETSIZE) continue;
+    prepared.bound = true;
+    CPU_SET(processor, &prepared.processors);
+  }
+  prepared.prefers_memory =
+      request.memory >= 0 && request.memory < static_cast<int>(prepared.memory.size() * kBitsOfWord);
+  if (prepared.prefers_memory) prepared.memory[request.memory / kBitsOfWord] = 1ul << (request.memory % kBitsOfWord);
 
   pid_t pid = _Fork();  // unlike fork, runs no handlers of libraries
   if (pid < 0) return absl::UnavailableError(absl::StrCat("no process: ", strerror(errno)));

@@ -40,6 +40,9 @@ struct SpawnRequest {
   std::optional<User> user;              // absent: the caller's; else the caller is root
   bool input = false;                    // its standard input is a pipe, ChildProcess::in
   bool ignores_sigterm = false;          // from its first instruction on, unless it decides otherwise
+  // Where it runs, and which node of memory it prefers; empty, -1: as the caller. Where the kernel refuses, so it is.
+  std::vector<int> processors;
+  int memory = -1;
 };
 
 struct ChildProcess {
