@@ -29,6 +29,9 @@
 
 namespace adjoin {
 
+class SharedPeers;
+struct SharedWord;
+
 // Names one operation in flight of one transport. Never reused by that transport.
 struct Handle {
   uint64_t id = 0;
@@ -85,6 +88,19 @@ class Transport {
   // handle; one that names no operation counts as over.
   // Errors: kDeadlineExceeded, the status given to Abort. The handles stay valid.
   virtual absl::Status WaitAny(absl::Span<const Handle> handles, Deadline deadline) = 0;
+
+  // The memory that this rank shares with ranks of its node, from Connect on (shared_peers.h); null where it has none.
+  virtual SharedPeers* shared_peers() { return nullptr; }
+  // As WaitAny, until one of the operations is over, one of the words has changed, or one of their peers was found
+  // dead. At least one handle or word. Only for a transport that has shared_peers().
+  virtual absl::Status WaitAnyWord(absl::Span<const Handle> handles, absl::Span<const SharedWord> words,
+                                   Deadline deadline) {
+    return absl::UnimplementedError("this transport shares no memory");
+  }
+  // False once `peer` was found dead, or after an abort. Makes no progress.
+  virtual bool Reachable(int peer) const { return true; }
+  // Makes progress without blocking. Errors, where Reachable is false by then: the status given to Abort, kUnavailable.
+  virtual absl::Status Check(int peer) { return absl::OkStatus(); }
 
   // Waits until everything sent so far has left this process (its peers need not have received it).
   // Errors: as Wait.

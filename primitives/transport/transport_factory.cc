@@ -19,6 +19,8 @@ absl::StatusOr<std::unique_ptr<Transport>> OpenUcx(const TransportOptions& optio
   ucx.rank = options.rank;
   ucx.size = options.size;
   ucx.shared_memory = options.shared_memory;
+  // A device's memory is not the host's, and both ends must send alike.
+  ucx.shared_channels = options.shared_channels && options.device == nullptr;
   ucx.other_nodes = options.other_nodes;
   ucx.net_devices = options.net_devices;
   ucx.port_range = options.port_range;

@@ -15,7 +15,10 @@ struct TransportOptions {
   std::string name = "ucx";  // which transport: a name in transport_factory.cc
   int rank = 0;
   int size = 1;
-  bool shared_memory = true;       // ranks of one node may share memory; off: they use the network
+  bool shared_memory = true;  // ranks of one node may share memory; off: they use the network
+  // With shared_memory: short messages of movements go through memory that both ranks map, without the transport's
+  // library (shared_peers.h). The environment's ADJOIN_SHARED_CHANNELS=off turns it off as well.
+  bool shared_channels = true;
   bool other_nodes = true;         // some rank may be on another node; off: no network
   std::string net_devices = "lo";  // the network interfaces to use, e.g. "eth0"; empty: all
   // The device whose memory is moved, too; null: host memory only. `gpu_direct` says how: kRequired refuses to stage it

@@ -11,7 +11,7 @@
 namespace adjoin {
 namespace {
 
-constexpr char kMagic[] = "ADJ1";  // ranks of one job are of one build and one byte order
+constexpr char kMagic[] = "ADJ2";  // ranks of one job are of one build and one byte order
 
 struct Fixed {
   char magic[4];
@@ -19,6 +19,7 @@ struct Fixed {
   int32_t size;
   uint32_t shared_memory;
   uint32_t node_bytes;
+  uint32_t arena_bytes;
 };
 
 }  // namespace
@@ -30,14 +31,16 @@ std::string EncodeUcxAddress(const UcxAddress& address) {
   fixed.size = address.size;
   fixed.shared_memory = address.shared_memory ? 1 : 0;
   fixed.node_bytes = static_cast<uint32_t>(address.node.size());
+  fixed.arena_bytes = static_cast<uint32_t>(address.arena.size());
   std::string bytes(reinterpret_cast<const char*>(&fixed), sizeof(fixed));
-  return bytes + address.node + address.worker;
+  return bytes + address.node + address.arena + address.worker;
 }
 
 absl::StatusOr<UcxAddress> DecodeUcxAddress(const std::string& bytes) {
   Fixed fixed = {};
   if (bytes.size() >= sizeof(fixed)) std::memcpy(&fixed, bytes.data(), sizeof(fixed));
-  if (std::memcmp(fixed.magic, kMagic, sizeof(fixed.magic)) != 0 || fixed.node_bytes >= bytes.size() - sizeof(fixed)) {
+  const uint64_t texts = uint64_t{fixed.node_bytes} + fixed.arena_bytes;
+  if (std::memcmp(fixed.magic, kMagic, sizeof(fixed.magic)) != 0 || texts >= bytes.size() - sizeof(fixed)) {
     return absl::InvalidArgumentError(
         absl::StrCat("these ", bytes.size(), " bytes are not what UcxTransport::Address() gave"));
   }
@@ -46,7 +49,8 @@ absl::StatusOr<UcxAddress> DecodeUcxAddress(const std::string& bytes) {
   address.size = fixed.size;
   address.shared_memory = fixed.shared_memory != 0;
   address.node = bytes.substr(sizeof(fixed), fixed.node_bytes);
-  address.worker = bytes.substr(sizeof(fixed) + fixed.node_bytes);
+  address.arena = bytes.substr(sizeof(fixed) + fixed.node_bytes, fixed.arena_bytes);
+  address.worker = bytes.substr(sizeof(fixed) + texts);
   return address;
 }
 

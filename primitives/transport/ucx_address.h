@@ -17,6 +17,7 @@ struct UcxAddress {
   int32_t size = 0;
   bool shared_memory = false;
   std::string node;    // equal for ranks that can share memory
+  std::string arena;   // SharedArena's; empty: it shares none
   std::string worker;  // UCX's own address
 };
 

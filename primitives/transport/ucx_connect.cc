@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <deque>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +16,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/logging.h"
 #include "base/status_macros.h"
 #include "primitives/transport/barrier.h"
 #include "primitives/transport/reserved_ids.h"
@@ -24,16 +27,22 @@
 namespace adjoin {
 namespace {
 
-constexpr int64_t kNoticeGeneration = 2;  // after those of the barriers
+// After those of the barriers.
+constexpr int64_t kNoticeGeneration = 2;
+constexpr int64_t kArenaGeneration = 3;
 
-Tag NoticeTag(int source) {
+constexpr char kChannelsVariable[] = "ADJOIN_SHARED_CHANNELS";
+
+Tag OwnTag(int source, int64_t generation) {
   return *Tag::Make({.communicator = kTransportCommunicator,
                      .op = kTransportOperator,
-                     .generation = kNoticeGeneration,
+                     .generation = generation,
                      .direction = Direction::kControl,
                      .source = source,
                      .slot = 0});
 }
+
+Tag NoticeTag(int source) { return OwnTag(source, kNoticeGeneration); }
 
 absl::Status Failed(const char* what, ucs_status_t status) {
   return absl::InternalError(absl::StrCat("UCX: ", what, ": ", ucs_status_string(status)));
@@ -111,7 +120,16 @@ absl::Status UcxTransport::Open() {
   abort_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (abort_fd_ < 0) return absl::InternalError("UcxTransport: eventfd failed");
   // UCX reads the transports' own variables as late as in ucp_worker_create.
-  ScopedEnvironment environment([this] { return Settings(options_); });
+  std::string chosen;
+  ScopedEnvironment environment([&] {
+    const char* value = std::getenv(kChannelsVariable);
+    chosen = value == nullptr ? "" : value;
+    return Settings(options_);
+  });
+  if (!chosen.empty() && chosen != "on" && chosen != "off") {
+    return absl::InvalidArgumentError(absl::StrCat(kChannelsVariable, "=", chosen, ": neither \"on\" nor \"off\""));
+  }
+  const bool channels = options_.shared_channels && chosen != "off" && size() > 1;
   user_chose_lanes_ = !environment.Set("UCX_TLS");
   ucp_config_t* config = nullptr;
   ucs_status_t status = ucp_config_read(nullptr, nullptr, &config);
@@ -139,6 +157,8 @@ absl::Status UcxTransport::Open() {
   address.size = size();
   address.shared_memory = options_.shared_memory && !user_chose_lanes_;
   address.node = node_ = ThisNode();
+  if (address.shared_memory && channels) ADJOIN_RETURN_IF_ERROR(OpenArena());
+  if (shared_ != nullptr) address.arena = shared_->arena().Address();
   address.worker.assign(reinterpret_cast<const char*>(worker_address), bytes);
   ucp_worker_release_address(worker_, worker_address);
   address_ = EncodeUcxAddress(address);
@@ -194,6 +214,57 @@ absl::Status UcxTransport::Connect(const std::vector<std::string>& addresses, De
     const bool shares_memory = r != rank() && options_.shared_memory && !user_chose_lanes_ &&
                                decoded[r].shared_memory && decoded[r].node == node_;
     if (shares_memory) ADJOIN_RETURN_IF_ERROR(CheckLane(peers_[r]));
+  }
+  return shared_ != nullptr ? MapArenas(decoded, deadline) : absl::OkStatus();
+}
+
+absl::Status UcxTransport::OpenArena() {
+  absl::StatusOr<std::unique_ptr<SharedArena>> arena = SharedArena::Create();
+  if (arena.ok()) {
+    shared_ = std::make_unique<SharedPeers>(*std::move(arena), size());
+  } else {
+    LogWarning(absl::StrCat("rank ", rank(),
+                            " shares no memory with ranks of its node, and uses UCX for all messages: ",
+                            std::string(arena.status().message())));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status UcxTransport::MapArenas(const std::vector<UcxAddress>& addresses, Deadline deadline) {
+  struct Exchange {
+    int peer;
+    char mapped = 0, heard = 0;
+    Handle send = {}, receive = {};
+  };
+  auto exchanges = std::make_shared<std::deque<Exchange>>();
+  const auto byte = [&](char* of) {
+    Buffer buffer;
+    buffer.data = of;
+    buffer.bytes = 1;
+    buffer.keepalive = exchanges;
+    return buffer;
+  };
+  absl::Status failed;
+  for (int r = 0; r < size(); ++r) {
+    if (r == rank() || addresses[r].arena.empty() || addresses[r].node != node_) continue;
+    Exchange& exchange = exchanges->emplace_back(Exchange{r});
+    if (absl::Status mapped = shared_->Map(r, addresses[r].arena); mapped.ok()) {
+      exchange.mapped = 1;
+    } else if (failed.ok()) {
+      failed = absl::Status(mapped.code(), absl::StrCat("rank ", r, ": ", mapped.message()));
+    }
+    ADJOIN_ASSIGN_OR_RETURN(exchange.receive, StartRecv(r, OwnTag(r, kArenaGeneration), byte(&exchange.heard)));
+    const Operation send{true, rank(), r, OwnTag(rank(), kArenaGeneration), 1};
+    ADJOIN_ASSIGN_OR_RETURN(exchange.send, PostSend(send, byte(&exchange.mapped)));  // it is no payload
+  }
+  if (!failed.ok()) {
+    LogWarning(absl::StrCat("rank ", rank(), " cannot use the memory of a rank of its node, and uses UCX instead: ",
+                            std::string(failed.message())));
+  }
+  for (Exchange& exchange : *exchanges) {
+    ADJOIN_RETURN_IF_ERROR(Wait(exchange.receive, deadline));
+    ADJOIN_RETURN_IF_ERROR(Wait(exchange.send, deadline));
+    if (exchange.heard != 1) shared_->Forget(exchange.peer);
   }
   return absl::OkStatus();
 }

@@ -288,9 +288,49 @@ absl::Status UcxTransport::WaitAny(absl::Span<const Handle> handles, Deadline de
   }
 }
 
+absl::Status UcxTransport::WaitAnyWord(absl::Span<const Handle> handles, absl::Span<const SharedWord> words,
+                                       Deadline deadline) {
+  const auto over = [&](const SharedWord& word) { return word.Changed() || !peers_[word.peer].failure.ok(); };
+  Patience patience;
+  for (int turn = 0;; ++turn) {
+    if (aborted_.load(std::memory_order_acquire)) {
+      TellPeers();
+      return AbortReason();
+    }
+    if (std::any_of(words.begin(), words.end(), over)) return absl::OkStatus();
+    if (std::any_of(handles.begin(), handles.end(), [&](Handle handle) { return Over(handle); })) {
+      return absl::OkStatus();
+    }
+    // While it spins for words alone, UCX is left aside most of the time.
+    const bool progress = !handles.empty() || patience.pauses >= options_.pauses || turn % 8 == 7;
+    if (progress && ucp_worker_progress(worker_) > 0) {
+      patience = Patience();
+    } else if (patience.pauses >= options_.pauses && deadline.Expired()) {
+      return absl::DeadlineExceededError(
+          absl::StrCat("none of ", handles.size() + words.size(), " operations was over in time"));
+    } else {
+      Idle(patience, deadline, words);
+    }
+  }
+}
+
+absl::Status UcxTransport::Check(int peer) {
+  ucp_worker_progress(worker_);
+  if (aborted_.load(std::memory_order_acquire)) {
+    TellPeers();
+    return AbortReason();
+  }
+  return peers_[peer].failure;
+}
+
+int64_t UcxTransport::BytesSent() const {
+  const int64_t by_ucx = bytes_sent_.load(std::memory_order_relaxed);
+  return shared_ == nullptr ? by_ucx : by_ucx - shared_->AgreementBytes() + shared_->BytesSent();
+}
+
 // One step of waiting. Pauses answer fastest when the peer runs; yields let it run when cores are fewer than ranks;
 // sleeps leave the cores to ranks that compute.
-void UcxTransport::Idle(Patience& patience, Deadline deadline) {
+void UcxTransport::Idle(Patience& patience, Deadline deadline, absl::Span<const SharedWord> words) {
   if (patience.pauses < options_.pauses) {
     ++patience.pauses;
     Pause();
@@ -304,15 +344,24 @@ void UcxTransport::Idle(Patience& patience, Deadline deadline) {
   if (now < patience.sleep_from) {
     sched_yield();
   } else {
-    Sleep(deadline);
+    Sleep(deadline, words);
   }
 }
 
-void UcxTransport::Sleep(Deadline deadline) {
+void UcxTransport::Sleep(Deadline deadline, absl::Span<const SharedWord> words) {
   if (ucp_worker_arm(worker_) != UCS_OK) return;  // something came meanwhile
-  pollfd events[] = {{worker_fd_, POLLIN, 0}, {abort_fd_, POLLIN, 0}};
+  pollfd events[] = {{worker_fd_, POLLIN, 0}, {abort_fd_, POLLIN, 0}, {-1, POLLIN, 0}};
   const timespec longest = absl::ToTimespec(std::min(options_.longest_sleep, deadline.Remaining()));
-  ppoll(events, 2, &longest, nullptr);
+  if (words.empty()) {
+    ppoll(events, 2, &longest, nullptr);
+    return;
+  }
+  SharedArena& arena = shared_->arena();
+  events[2].fd = arena.bell();
+  arena.AnnounceSleep();
+  const auto changed = [](const SharedWord& word) { return word.Changed(); };
+  if (std::none_of(words.begin(), words.end(), changed)) ppoll(events, 3, &longest, nullptr);
+  arena.Awake();
 }
 
 }  // namespace adjoin

@@ -35,7 +35,9 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "primitives/transport/operation.h"
+#include "primitives/transport/shared_peers.h"
 #include "primitives/transport/transport.h"
+#include "primitives/transport/ucx_address.h"
 
 namespace adjoin {
 
@@ -45,6 +47,7 @@ class UcxTransport final : public Transport {
     int rank = 0;
     int size = 1;
     bool shared_memory = true;       // between ranks of one node; off: TCP also there
+    bool shared_channels = true;     // with shared_memory: also shared_peers(); ADJOIN_SHARED_CHANNELS=off: not
     bool other_nodes = true;         // whether some rank may be on another node; off: no TCP
     bool cuda = false;               // moves CUDA memory, too; KnowsCuda() must be true
     std::string net_devices = "lo";  // the network interfaces that TCP may use, e.g. "eth0"; empty: all
@@ -85,7 +88,14 @@ class UcxTransport final : public Transport {
   bool Test(Handle handle) override;
   absl::Status WaitAny(absl::Span<const Handle> handles, Deadline deadline) override;
   void Abort(absl::Status reason) override;
-  int64_t BytesSent() const override { return bytes_sent_.load(std::memory_order_relaxed); }
+  int64_t BytesSent() const override;
+  SharedPeers* shared_peers() override { return shared_.get(); }
+  absl::Status WaitAnyWord(absl::Span<const Handle> handles, absl::Span<const SharedWord> words,
+                           Deadline deadline) override;
+  bool Reachable(int peer) const override {
+    return !aborted_.load(std::memory_order_relaxed) && peers_[peer].failure.ok();
+  }
+  absl::Status Check(int peer) override;
   // UCX's name of the lane, e.g. "posix/memory" or "tcp/lo"; "not connected" before Connect.
   std::string Describe(int peer) const override;
 
@@ -130,6 +140,10 @@ class UcxTransport final : public Transport {
   absl::Status Open();
   absl::Status OpenEndpoint(Peer& peer, const std::string& worker_address);
   absl::Status CheckLane(const Peer& peer) const;
+  // Makes the memory that other ranks map; says so once where it cannot.
+  absl::Status OpenArena();
+  // Maps the arenas of the ranks of this node, and finds out from each whether it has mapped this rank's.
+  absl::Status MapArenas(const std::vector<UcxAddress>& addresses, Deadline deadline);
   absl::Status CheckCuda() const;
   absl::Status WaitForUcx(ucs_status_ptr_t request, const char* what, Deadline deadline);
 
@@ -145,8 +159,8 @@ class UcxTransport final : public Transport {
   bool Over(Handle handle);
 
   absl::Status AbortReason() const;
-  void Idle(Patience& patience, Deadline deadline);
-  void Sleep(Deadline deadline);
+  void Idle(Patience& patience, Deadline deadline, absl::Span<const SharedWord> words = {});
+  void Sleep(Deadline deadline, absl::Span<const SharedWord> words);
   void MarkFailed(int peer, ucs_status_t status);
   void ListenForNotices();
   // Tells the others once that this rank has aborted, unless it was another that told it.
@@ -167,6 +181,7 @@ class UcxTransport final : public Transport {
   std::vector<uint32_t> free_requests_;
   uint64_t last_serial_ = 0;
   std::vector<Peer> peers_;
+  std::unique_ptr<SharedPeers> shared_;
   std::vector<NoticeReceive> notices_;  // by rank
   Notice own_notice_;                   // while it is sent
   bool told_ = false;
