@@ -19,6 +19,7 @@
 #include "base/deadline.h"
 #include "primitives/comm/span_recorder.h"
 #include "primitives/transport/buffer.h"
+#include "primitives/transport/shared_peers.h"
 #include "primitives/transport/tag.h"
 #include "primitives/transport/transport.h"
 
@@ -45,6 +46,10 @@ class Channel {
     int peer = 0;
     bool send = false;
     SpanRecorder::Open span = {};  // where it is recorded
+    // Instead of a handle: a word of shared memory, and what the peer will make of it (shared_links.h).
+    SharedWord word = {};
+    uint64_t after = 0;
+    bool shared() const { return word.word != nullptr; }
   };
 
   static constexpr int kDirectSlot = 0;
@@ -60,14 +65,27 @@ class Channel {
   absl::StatusOr<Posted> Send(int peer, int slot, const Buffer& buffer);
   absl::StatusOr<Posted> Recv(int peer, int slot, const Buffer& buffer);
   absl::Status Wait(const Posted& posted, Deadline deadline);
-  // True where Wait would return at once; makes progress without blocking.
-  bool Over(const Posted& posted) { return transport_->Test(posted.handle); }
+  // True where Wait would return at once; makes progress without blocking, unless it is a word.
+  bool Over(const Posted& posted) {
+    if (!posted.shared()) return transport_->Test(posted.handle);
+    return posted.word.Changed() || !transport_->Reachable(posted.peer);
+  }
   // Takes back what was never waited for, without blocking: cancelled, or kept by its keepalive.
   void Abandon(const Posted& posted);
+
+  // Records a message that goes through shared memory; Wait ends the span that a Posted has.
+  SpanRecorder::Open BeginSpan(SpanKind kind, int peer, int slot, int64_t bytes);
+  void EndSpan(SpanRecorder::Open span) {
+    if (recorder_ != nullptr) recorder_->End(span);
+  }
 
   // The receiver's word, without payload, that it is done with this execution; see Communicator on the bound.
   absl::StatusOr<Handle> SendCredit(int peer);
   absl::StatusOr<Posted> RecvCredit(int peer, int64_t generation);
+
+  // The receiver's word, where in its shared memory messages are to be written.
+  absl::StatusOr<Posted> SendOffer(int peer, const Buffer& buffer);
+  absl::StatusOr<Posted> RecvOffer(int peer, const Buffer& buffer);
 
   Transport& transport() const { return *transport_; }
   const Execution& execution() const { return *execution_; }
@@ -77,8 +95,9 @@ class Channel {
 
  private:
   absl::StatusOr<Tag> MakeTag(int source, int slot) const;
+  absl::StatusOr<Tag> OfferTag(int source) const;
+  absl::Status WaitWord(const Posted& posted) const;
   absl::StatusOr<Posted> Checked(absl::StatusOr<Handle> handle, int peer, bool send) const;
-  SpanRecorder::Open BeginSpan(SpanKind kind, int peer, int slot, const Buffer& buffer);
 
   Transport* transport_;
   int communicator_;

@@ -18,14 +18,18 @@ Deadline Now() { return Deadline::After(absl::ZeroDuration()); }
 }  // namespace
 
 CollectiveExecution::CollectiveExecution(Channel* channel, LocalMemory* memory, DType dtype, ReduceOp reduce,
-                                         const CompiledCollective* compiled, const Buffer* source,
-                                         const Buffer* destination)
+                                         const CompiledCollective* compiled, const std::vector<SharedRoute>* sends,
+                                         const std::vector<SharedRoute>* receives, const ExecutionLinks* links,
+                                         const Buffer* source, const Buffer* destination)
     : channel_(channel),
       memory_(memory),
       dtype_(dtype),
       reduce_(reduce),
       element_bytes_(SizeOf(dtype)),
       compiled_(compiled),
+      send_routes_(sends),
+      receive_routes_(receives),
+      links_(links),
       source_(source),
       destination_(destination),
       copied_(!compiled->copies_source),
@@ -39,6 +43,10 @@ CollectiveExecution::~CollectiveExecution() {
   }
 }
 
+void* CollectiveExecution::At(const Buffer& buffer, Interval elements) const {
+  return static_cast<char*>(buffer.data) + elements.lo * element_bytes_;
+}
+
 Buffer CollectiveExecution::Elements(const Buffer& buffer, Interval elements) const {
   return PartOf(buffer, elements.lo * element_bytes_, elements.size() * element_bytes_);
 }
@@ -50,10 +58,14 @@ Buffer CollectiveExecution::StagingOf(std::size_t step, Interval elements) const
 
 absl::Status CollectiveExecution::Begin() {
   begun_ = true;
-  const auto combined = std::count_if(compiled_->steps.begin(), compiled_->steps.end(), [](const CompiledStep& step) {
-    return step.recv_from >= 0 && step.take != CompiledStep::Take::kReplace;
-  });
-  if (combined > 0) {
+  int64_t combined = 0, staged = 0;
+  for (std::size_t i = 0; i < compiled_->steps.size(); ++i) {
+    const CompiledStep& step = compiled_->steps[i];
+    if (step.recv_from < 0 || step.take == CompiledStep::Take::kReplace) continue;
+    ++combined;
+    if (links_->Receive((*receive_routes_)[i]).channel == nullptr) ++staged;
+  }
+  if (staged > 0) {
     const int64_t places = std::min<int64_t>(static_cast<int64_t>(compiled_->steps.size()), kWindow);
     ADJOIN_ASSIGN_OR_RETURN(staging_, memory_->Allocate(places * compiled_->longest_combined * element_bytes_));
   }
@@ -95,6 +107,15 @@ absl::StatusOr<bool> CollectiveExecution::PostReceives() {
   for (; posted_receives_ < end; ++posted_receives_) {
     const CompiledStep& step = compiled_->steps[posted_receives_];
     if (step.recv_from < 0) continue;
+    Receiving& receiving = receiving_[posted_receives_ % kWindow];
+    receiving = {};
+    receiving.shared = links_->Receive((*receive_routes_)[posted_receives_]);
+    if (receiving.shared.channel != nullptr) {
+      receiving.posted = receiving.shared.Arrival();
+      receiving.posted.span = channel_->BeginSpan(
+          SpanKind::kReceive, step.recv_from, Channel::CollectiveSlot(step.slot), step.recv.size() * element_bytes_);
+      continue;
+    }
     Buffer into;
     if (step.take == CompiledStep::Take::kReplace) {
       if (step.recv_after > next_) break;
@@ -105,8 +126,6 @@ absl::StatusOr<bool> CollectiveExecution::PostReceives() {
     } else {
       into = StagingOf(posted_receives_, step.recv);
     }
-    Receiving& receiving = receiving_[posted_receives_ % kWindow];
-    receiving = {};
     ADJOIN_ASSIGN_OR_RETURN(receiving.posted, channel_->Recv(step.recv_from, Channel::CollectiveSlot(step.slot), into));
   }
   return posted_receives_ != before;
@@ -119,12 +138,24 @@ absl::StatusOr<bool> CollectiveExecution::PostSends() {
     const CompiledStep& step = compiled_->steps[posted_sends_];
     if (step.send_to < 0) continue;
     if (step.send_after > next_) break;
+    const Interval work = step.send_from_source ? Interval{} : compiled_->InWork(step.send);
+    const Buffer& from = step.send_from_source ? *source_ : work_;
+    const Interval cells = step.send_from_source ? step.send : work;
+    if (const SharedMessage shared = links_->Send((*send_routes_)[posted_sends_]); shared.channel != nullptr) {
+      no_room_ = !shared.MayWrite();
+      if (no_room_) break;
+      const SpanRecorder::Open span = channel_->BeginSpan(
+          SpanKind::kSend, step.send_to, Channel::CollectiveSlot(step.slot), cells.size() * element_bytes_);
+      ADJOIN_RETURN_IF_ERROR(memory_->Copy(element_bytes_, At(from, cells), shared.payload(), {1, cells.size(), 0, 0}));
+      links_->Publish(shared);
+      channel_->EndSpan(span);
+      continue;
+    }
     if (sends_.size() >= kMostSends) {
       ADJOIN_ASSIGN_OR_RETURN(const bool ended, EndSends());
       if (!ended) break;
     }
-    const Interval work = step.send_from_source ? Interval{} : compiled_->InWork(step.send);
-    const Buffer out = step.send_from_source ? Elements(*source_, step.send) : Elements(work_, work);
+    const Buffer out = Elements(from, cells);
     ADJOIN_ASSIGN_OR_RETURN(const Channel::Posted posted,
                             channel_->Send(step.send_to, Channel::CollectiveSlot(step.slot), out));
     sends_.push_back({posted, work});
@@ -132,13 +163,23 @@ absl::StatusOr<bool> CollectiveExecution::PostSends() {
   return posted_sends_ != before;
 }
 
-absl::Status CollectiveExecution::Combine(const CompiledStep& step) {
-  const Interval cells = compiled_->InWork(step.recv);
-  const Buffer onto = Elements(work_, cells);
-  const void* left = step.take == CompiledStep::Take::kCombineSource ? Elements(*source_, step.recv).data : onto.data;
-  const void* right = StagingOf(next_, step.recv).data;
+absl::Status CollectiveExecution::Combine(const CompiledStep& step, const void* received) {
+  void* const onto = At(work_, compiled_->InWork(step.recv));
+  const void* left = step.take == CompiledStep::Take::kCombineSource ? At(*source_, step.recv) : onto;
+  const void* right = received;
   if (step.received_first) std::swap(left, right);
-  return memory_->Combine(reduce_, dtype_, right, left, onto.data, {1, step.recv.size(), 0, 0});
+  return memory_->Combine(reduce_, dtype_, right, left, onto, {1, step.recv.size(), 0, 0});
+}
+
+absl::Status CollectiveExecution::TakeShared(const CompiledStep& step, const SharedMessage& shared) {
+  if (step.take == CompiledStep::Take::kReplace) {
+    ADJOIN_RETURN_IF_ERROR(memory_->Copy(element_bytes_, shared.payload(), At(work_, compiled_->InWork(step.recv)),
+                                         {1, step.recv.size(), 0, 0}));
+  } else {
+    ADJOIN_RETURN_IF_ERROR(Combine(step, shared.payload()));
+  }
+  links_->Release(shared);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<bool> CollectiveExecution::Complete(const CompiledStep& step) {
@@ -151,10 +192,11 @@ absl::StatusOr<bool> CollectiveExecution::Complete(const CompiledStep& step) {
     receiving.over = true;
     ADJOIN_RETURN_IF_ERROR(channel_->Wait(receiving.posted, Now()));
   }
-  if (step.take == CompiledStep::Take::kReplace) return true;
+  const bool shared = receiving.shared.channel != nullptr;
+  if (step.take == CompiledStep::Take::kReplace && !shared) return true;
   ADJOIN_ASSIGN_OR_RETURN(const bool may_write, MayWrite(compiled_->InWork(step.recv)));
   if (!may_write) return false;
-  ADJOIN_RETURN_IF_ERROR(Combine(step));
+  ADJOIN_RETURN_IF_ERROR(shared ? TakeShared(step, receiving.shared) : Combine(step, StagingOf(next_, step.recv).data));
   return true;
 }
 
@@ -187,6 +229,7 @@ void CollectiveExecution::AppendBlockers(std::vector<Channel::Posted>& blockers)
     blockers.push_back(receiving_[next_ % kWindow].posted);
   }
   for (const InFlight& send : sends_) blockers.push_back(send.posted);
+  if (no_room_) blockers.push_back(links_->Send((*send_routes_)[posted_sends_]).Room());
 }
 
 }  // namespace adjoin

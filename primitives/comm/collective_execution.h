@@ -16,6 +16,7 @@
 #include "primitives/comm/channel.h"
 #include "primitives/comm/compiled_movement.h"
 #include "primitives/comm/local_memory.h"
+#include "primitives/comm/shared_links.h"
 #include "primitives/geometry/dtype.h"
 #include "primitives/geometry/layout.h"
 #include "primitives/transport/buffer.h"
@@ -24,10 +25,12 @@ namespace adjoin {
 
 class CollectiveExecution {
  public:
-  // All outlive the execution. `source` and `destination` are the rank's whole local tensors; one that the group does
-  // not touch may be anything.
+  // All outlive the execution; `sends` and `receives` are the routes of the steps' messages. `source` and `destination`
+  // are the rank's whole local tensors; one that the group does not touch may be anything.
   CollectiveExecution(Channel* channel, LocalMemory* memory, DType dtype, ReduceOp reduce,
-                      const CompiledCollective* compiled, const Buffer* source, const Buffer* destination);
+                      const CompiledCollective* compiled, const std::vector<SharedRoute>* sends,
+                      const std::vector<SharedRoute>* receives, const ExecutionLinks* links, const Buffer* source,
+                      const Buffer* destination);
   ~CollectiveExecution();
   CollectiveExecution(const CollectiveExecution&) = delete;
   CollectiveExecution& operator=(const CollectiveExecution&) = delete;
@@ -46,6 +49,7 @@ class CollectiveExecution {
   struct Receiving {
     Channel::Posted posted;
     bool over = false;
+    SharedMessage shared;
   };
 
   absl::Status Begin();
@@ -57,7 +61,10 @@ class CollectiveExecution {
   absl::StatusOr<bool> EndSends();
   // True where the step is complete.
   absl::StatusOr<bool> Complete(const CompiledStep& step);
-  absl::Status Combine(const CompiledStep& step);
+  absl::Status Combine(const CompiledStep& step, const void* received);
+  // Of a message that was received in shared memory.
+  absl::Status TakeShared(const CompiledStep& step, const SharedMessage& shared);
+  void* At(const Buffer& buffer, Interval elements) const;
   Buffer Elements(const Buffer& buffer, Interval elements) const;
   Buffer StagingOf(std::size_t step, Interval elements) const;
 
@@ -67,6 +74,9 @@ class CollectiveExecution {
   ReduceOp reduce_;
   int64_t element_bytes_;
   const CompiledCollective* compiled_;
+  const std::vector<SharedRoute>* send_routes_;
+  const std::vector<SharedRoute>* receive_routes_;
+  const ExecutionLinks* links_;
   const Buffer* source_;
   const Buffer* destination_;
   bool begun_ = false;
@@ -75,6 +85,7 @@ class CollectiveExecution {
   Buffer staging_;                // kAhead + 1 messages that will be combined
   std::size_t next_ = 0;          // the first incomplete step
   std::size_t posted_sends_ = 0;  // steps whose send is posted, or that have none
+  bool no_room_ = false;          // for the next message, in shared memory, when it was last tried
   std::size_t posted_receives_ = 0;
   std::vector<Receiving> receiving_;  // by step modulo kAhead + 1
   std::vector<InFlight> sends_;

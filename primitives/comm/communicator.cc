@@ -70,16 +70,20 @@ absl::Status Communicator::CheckArguments(const MovementPlan& plan, const Buffer
 absl::StatusOr<Communicator::Operator*> Communicator::FindOperator(const Execution& execution,
                                                                    const MovementPlan& plan) {
   Operator& op = operators_[{execution.op, static_cast<int>(execution.direction)}];
-  if (op.compiled != nullptr && op.compiled->plan_serial == plan.serial()) return &op;
-  auto compiled = std::make_shared<const CompiledMovement>(CompiledMovement::Compile(plan));
+  if (op.movement != nullptr && op.movement->compiled.plan_serial == plan.serial()) return &op;
+  auto movement = std::make_shared<RoutedMovement>();
+  movement->compiled = CompiledMovement::Compile(plan);
+  SharedPeers* const shared = memory_->kind() == MemoryKind::kHost ? transport_->shared_peers() : nullptr;
+  movement->routes = SharedRoutes::Find(movement->compiled, shared);
   // Credits count the executions of an operator between two ranks: other peers would wait for words never given.
-  if (op.compiled != nullptr && (op.compiled->sends_one_way_to != compiled->sends_one_way_to ||
-                                 op.compiled->receives_one_way_from != compiled->receives_one_way_from)) {
+  if (op.movement != nullptr &&
+      (op.movement->compiled.sends_one_way_to != movement->compiled.sends_one_way_to ||
+       op.movement->compiled.receives_one_way_from != movement->compiled.receives_one_way_from)) {
     return absl::FailedPreconditionError(absl::StrCat("this id was that of operator \"", op.execution.name,
                                                       "\" before, which has other peers; ids are unique"));
   }
   op.execution = execution;
-  op.compiled = std::move(compiled);
+  op.movement = std::move(movement);
   absl::MutexLock lock(&mutex_);
   names_[execution.op] = execution.name.empty() ? absl::StrCat("operator ", execution.op) : execution.name;
   return &op;
@@ -106,15 +110,15 @@ absl::StatusOr<std::unique_ptr<MovementExecution>> Communicator::StartNow(const 
   }
   if (options_.compare_executions) {
     BeginWaiting(execution, (*op)->generation);
-    const absl::Status same =
-        check_.Compare(execution, (*op)->generation, (*op)->compiled->peers, Deadline::After(options_.timeout));
+    const absl::Status same = check_.Compare(execution, (*op)->generation, (*op)->movement->compiled.peers,
+                                             Deadline::After(options_.timeout));
     StopWaiting();
     if (!same.ok()) return Fail(same);
   }
   Buffer from = OnStream(source), onto = OnStream(destination);
   auto pending =
       std::make_unique<MovementExecution>(transport_, memory_, options_.id, &(*op)->execution, (*op)->generation++,
-                                          (*op)->compiled, std::move(from), std::move(onto));
+                                          &(*op)->kept, (*op)->movement, std::move(from), std::move(onto));
   pending->Record(recorder_);
   pending->Join(&in_flight_);
   if (absl::Status started = pending->Start(); !started.ok()) return Fail(std::move(started));
@@ -134,6 +138,20 @@ absl::StatusOr<bool> Communicator::AdvanceOthers(const MovementExecution& pendin
   return moved;
 }
 
+absl::Status Communicator::WaitForBlockers(Deadline deadline) {
+  handles_.clear();
+  words_.clear();
+  for (const Channel::Posted& blocker : blockers_) {
+    if (blocker.shared()) {
+      words_.push_back(blocker.word);
+    } else {
+      handles_.push_back(blocker.handle);
+    }
+  }
+  if (words_.empty()) return transport_->WaitAny(handles_, deadline);
+  return transport_->WaitAnyWord(handles_, words_, deadline);
+}
+
 absl::Status Communicator::Finish(MovementExecution& pending, Deadline deadline) {
   while (true) {
     ADJOIN_ASSIGN_OR_RETURN(bool moved, pending.Advance());
@@ -144,18 +162,16 @@ absl::Status Communicator::Finish(MovementExecution& pending, Deadline deadline)
     }
     if (moved) continue;
     blockers_.clear();
-    handles_.clear();
     pending.AppendBlockers(blockers_);
     if (blockers_.empty()) return absl::InternalError("an execution that is not done waits for nothing");
     const Channel::Posted first = blockers_.front();
     for (MovementExecution* other : in_flight_) {
       if (other != &pending) other->AppendBlockers(blockers_);
     }
-    for (const Channel::Posted& blocker : blockers_) handles_.push_back(blocker.handle);
     BeginWaiting(pending.execution(), pending.generation());
     const SpanScope span(recorder_, SpanOf(SpanKind::kWait, pending.execution(), first.peer));
     Stopwatch stopwatch(&time_waiting_);
-    if (!transport_->WaitAny(handles_, deadline).ok()) return pending.GivenUp(first);
+    if (!WaitForBlockers(deadline).ok()) return pending.GivenUp(first);
   }
 }
 

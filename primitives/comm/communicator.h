@@ -112,7 +112,8 @@ class Communicator {
   // An operator in one direction.
   struct Operator {
     Execution execution;
-    std::shared_ptr<const CompiledMovement> compiled;
+    std::shared_ptr<const RoutedMovement> movement;
+    MovementExecution::Operator kept;
     int64_t generation = 0;  // the next one
   };
 
@@ -122,6 +123,8 @@ class Communicator {
   Buffer OnStream(const Buffer& buffer) const;
   absl::StatusOr<Operator*> FindOperator(const Execution& execution, const MovementPlan& plan);
   absl::Status WaitBy(Deadline deadline, std::unique_ptr<MovementExecution> pending);
+  // Waits until one of blockers_ is over.
+  absl::Status WaitForBlockers(Deadline deadline);
   // Returns once `pending` is done.
   absl::Status Finish(MovementExecution& pending, Deadline deadline);
   // Notes that this rank waits in an execution, until StopWaiting.
@@ -145,6 +148,7 @@ class Communicator {
   // Used in Finish only; members so that their memory is used again.
   std::vector<Channel::Posted> blockers_;
   std::vector<Handle> handles_;
+  std::vector<SharedWord> words_;
   std::vector<Handle> credit_sends_;
   mutable absl::Mutex mutex_;
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);

@@ -11,14 +11,16 @@
 namespace adjoin {
 
 DirectExecution::DirectExecution(Channel* channel, LocalMemory* memory, const CompiledMovement* compiled,
-                                 const Buffer* source, const Buffer* destination)
+                                 const SharedRoutes* routes, const ExecutionLinks* links, const Buffer* source,
+                                 const Buffer* destination)
     : channel_(channel),
       memory_(memory),
       compiled_(compiled),
+      routes_(routes),
+      links_(links),
       source_(source),
       destination_(destination),
       element_bytes_(SizeOf(compiled->dtype)) {
-  sends_.reserve(compiled->sends.size());
   receives_.reserve(compiled->receives.size());
 }
 
@@ -42,6 +44,13 @@ absl::Status DirectExecution::PostReceives() {
     const ListedMessage& message = compiled_->receives[receives_.size()];
     const int64_t bytes = BytesOf(message);
     InFlight receive;
+    receive.shared = links_->Receive(routes_->in.listed[receives_.size()]);
+    if (receive.shared.channel != nullptr) {
+      receive.posted = receive.shared.Arrival();
+      receive.posted.span = channel_->BeginSpan(SpanKind::kReceive, message.peer, Channel::kDirectSlot, bytes);
+      receives_.push_back(std::move(receive));
+      continue;
+    }
     Buffer into;
     if (message.run.has_value() && !compiled_->combines) {
       into = PartOf(*destination_, *message.run * element_bytes_, bytes);
@@ -73,11 +82,29 @@ absl::Status DirectExecution::EndSends() {
   return absl::OkStatus();
 }
 
+absl::StatusOr<bool> DirectExecution::SendShared(const ListedMessage& message, const SharedMessage& shared) {
+  if (!shared.MayWrite()) return false;
+  const SpanRecorder::Open span =
+      channel_->BeginSpan(SpanKind::kSend, message.peer, Channel::kDirectSlot, BytesOf(message));
+  ADJOIN_RETURN_IF_ERROR(
+      Pack(*memory_, compiled_->dtype, compiled_->from_shape, message.regions, source_->data, shared.payload()));
+  links_->Publish(shared);
+  channel_->EndSpan(span);
+  return true;
+}
+
 absl::StatusOr<bool> DirectExecution::Send() {
   const std::size_t before = posted_sends_ + ended_sends_;
   ADJOIN_RETURN_IF_ERROR(EndSends());
   while (posted_sends_ < compiled_->sends.size()) {
     const ListedMessage& message = compiled_->sends[posted_sends_];
+    if (const SharedMessage shared = links_->Send(routes_->out.listed[posted_sends_]); shared.channel != nullptr) {
+      ADJOIN_ASSIGN_OR_RETURN(const bool sent, SendShared(message, shared));
+      no_room_ = !sent;
+      if (!sent) break;
+      ++posted_sends_;
+      continue;
+    }
     const int64_t bytes = BytesOf(message);
     InFlight send;
     Buffer out;
@@ -105,6 +132,12 @@ absl::Status DirectExecution::Keep(const KeptCells& kept) {
 }
 
 absl::Status DirectExecution::TakeIn(const ListedMessage& message, const InFlight& receive) {
+  if (receive.shared.channel != nullptr) {
+    ADJOIN_RETURN_IF_ERROR(Unpack(*memory_, compiled_->dtype, op(), compiled_->to_shape, message.regions,
+                                  receive.shared.payload(), destination_->data));
+    links_->Release(receive.shared);
+    return absl::OkStatus();
+  }
   if (receive.staging.bytes == 0) return absl::OkStatus();
   return Unpack(*memory_, compiled_->dtype, op(), compiled_->to_shape, message.regions, receive.staging.data,
                 destination_->data);
@@ -137,6 +170,7 @@ absl::StatusOr<bool> DirectExecution::Receive() {
 void DirectExecution::AppendBlockers(std::vector<Channel::Posted>& blockers) const {
   if (taken_ < receives_.size()) blockers.push_back(receives_[taken_].posted);
   if (ended_sends_ < sends_.size()) blockers.push_back(sends_[ended_sends_].posted);
+  if (no_room_) blockers.push_back(links_->Send(routes_->out.listed[posted_sends_]).Room());
 }
 
 }  // namespace adjoin

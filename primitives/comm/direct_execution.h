@@ -20,6 +20,7 @@
 #include "primitives/comm/channel.h"
 #include "primitives/comm/compiled_movement.h"
 #include "primitives/comm/local_memory.h"
+#include "primitives/comm/shared_links.h"
 #include "primitives/transport/buffer.h"
 
 namespace adjoin {
@@ -28,9 +29,10 @@ class DirectExecution {
  public:
   static constexpr int64_t kStagedBytes = 8 << 20;
 
-  // All outlive the execution.
-  DirectExecution(Channel* channel, LocalMemory* memory, const CompiledMovement* compiled, const Buffer* source,
-                  const Buffer* destination);
+  // All outlive the execution. `links` are known before PostReceives; which messages go through shared memory is said
+  // by `routes`.
+  DirectExecution(Channel* channel, LocalMemory* memory, const CompiledMovement* compiled, const SharedRoutes* routes,
+                  const ExecutionLinks* links, const Buffer* source, const Buffer* destination);
   ~DirectExecution();
   DirectExecution(const DirectExecution&) = delete;
   DirectExecution& operator=(const DirectExecution&) = delete;
@@ -52,10 +54,13 @@ class DirectExecution {
   struct InFlight {
     Channel::Posted posted;
     Buffer staging;  // no bytes: in place
+    SharedMessage shared;
   };
 
   absl::StatusOr<Buffer> TakeStaging(int64_t bytes);
   absl::Status EndSends();
+  // False where the receiver still reads the message before.
+  absl::StatusOr<bool> SendShared(const ListedMessage& message, const SharedMessage& shared);
   absl::Status TakeIn(const ListedMessage& message, const InFlight& receive);
   absl::Status Keep(const KeptCells& kept);
   std::optional<ReduceOp> op() const {
@@ -66,12 +71,15 @@ class DirectExecution {
   Channel* channel_;
   LocalMemory* memory_;
   const CompiledMovement* compiled_;
+  const SharedRoutes* routes_;
+  const ExecutionLinks* links_;
   const Buffer* source_;
   const Buffer* destination_;
   int64_t element_bytes_;
-  std::vector<InFlight> sends_;     // one per message posted, in order
-  std::vector<InFlight> receives_;  // the same
+  std::vector<InFlight> sends_;     // one per message posted to the transport, in order
+  std::vector<InFlight> receives_;  // one per message posted, in order
   std::size_t posted_sends_ = 0;
+  bool no_room_ = false;  // for the next message, in shared memory, when it was last tried
   std::size_t ended_sends_ = 0;
   std::size_t taken_ = 0;
   std::size_t kept_ = 0;

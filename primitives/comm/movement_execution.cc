@@ -15,17 +15,19 @@ constexpr int64_t kUnreceived = 2;  // executions
 }  // namespace
 
 MovementExecution::MovementExecution(Transport* transport, LocalMemory* memory, int communicator,
-                                     const Execution* execution, int64_t generation,
-                                     std::shared_ptr<const CompiledMovement> compiled, Buffer source,
-                                     Buffer destination)
-    : compiled_(std::move(compiled)),
+                                     const Execution* execution, int64_t generation, Operator* op,
+                                     std::shared_ptr<const RoutedMovement> movement, Buffer source, Buffer destination)
+    : op_(op),
+      movement_(std::move(movement)),
+      compiled_(&movement_->compiled),
       source_(std::move(source)),
       destination_(std::move(destination)),
       channel_(transport, communicator, execution, generation),
-      direct_(&channel_, memory, compiled_.get(), &source_, &destination_) {
-  for (const CompiledCollective& collective : compiled_->collectives) {
-    collectives_.push_back(std::make_unique<CollectiveExecution>(&channel_, memory, compiled_->dtype, compiled_->reduce,
-                                                                 &collective, &source_, &destination_));
+      direct_(&channel_, memory, compiled_, &movement_->routes, &links_, &source_, &destination_) {
+  for (std::size_t i = 0; i < compiled_->collectives.size(); ++i) {
+    collectives_.push_back(std::make_unique<CollectiveExecution>(
+        &channel_, memory, compiled_->dtype, compiled_->reduce, &compiled_->collectives[i],
+        &movement_->routes.out.steps[i], &movement_->routes.in.steps[i], &links_, &source_, &destination_));
   }
 }
 
@@ -46,15 +48,25 @@ void MovementExecution::Leave() {
 }
 
 absl::Status MovementExecution::Start() {
+  ADJOIN_ASSIGN_OR_RETURN(links_, op_->links.Begin(channel_, movement_->routes));
   ADJOIN_RETURN_IF_ERROR(direct_.PostReceives());
-  if (channel_.generation() >= kUnreceived) {
-    for (int peer : compiled_->sends_one_way_to) {
+  ADJOIN_RETURN_IF_ERROR(ExpectCredits());
+  return Advance().status();
+}
+
+absl::Status MovementExecution::ExpectCredits() {
+  Operator::Previous& before = op_->previous[channel_.generation() % kUnreceived];
+  if (before.movement != nullptr) {
+    for (int peer : before.movement->compiled.sends_one_way_to) {
+      if (!before.links.SendsByTransport(peer)) continue;
       ADJOIN_ASSIGN_OR_RETURN(const Channel::Posted credit,
                               channel_.RecvCredit(peer, channel_.generation() - kUnreceived));
       credits_.push_back(credit);
     }
   }
-  return Advance().status();
+  before = {};
+  if (!compiled_->sends_one_way_to.empty()) before = {movement_, links_};
+  return absl::OkStatus();
 }
 
 absl::StatusOr<bool> MovementExecution::TakeCredits() {
@@ -64,11 +76,17 @@ absl::StatusOr<bool> MovementExecution::TakeCredits() {
     credits_.pop_back();
     ADJOIN_RETURN_IF_ERROR(channel_.Wait(credit, Deadline::After(absl::ZeroDuration())));
   }
-  return true;
+  return links_.TakeOffers(channel_);
 }
 
 absl::StatusOr<bool> MovementExecution::Advance() {
   if (done_) return false;
+  absl::StatusOr<bool> moved = AdvanceNow();
+  links_.Wake();
+  return moved;
+}
+
+absl::StatusOr<bool> MovementExecution::AdvanceNow() {
   const std::size_t credits = credits_.size();
   ADJOIN_ASSIGN_OR_RETURN(const bool may_send, TakeCredits());
   bool moved = credits_.size() != credits;
@@ -93,6 +111,7 @@ absl::StatusOr<bool> MovementExecution::Advance() {
 
 void MovementExecution::GiveCredits() {
   for (int peer : compiled_->receives_one_way_from) {
+    if (!links_.ReceivesByTransport(peer)) continue;
     const absl::StatusOr<Handle> credit = channel_.SendCredit(peer);
     if (credit.ok()) credit_sends_.push_back(*credit);
   }
@@ -105,6 +124,7 @@ void MovementExecution::AppendBlockers(std::vector<Channel::Posted>& blockers) c
     blockers.push_back(credits_.back());
     return;
   }
+  links_.AppendBlockers(blockers);
   for (const std::unique_ptr<CollectiveExecution>& collective : collectives_) collective->AppendBlockers(blockers);
 }
 

@@ -2,7 +2,8 @@
 // DirectExecution (the plain list of messages) and a CollectiveExecution per collective; what they do is in a
 // CompiledMovement.
 //
-//   MovementExecution execution(&transport, &memory, /*communicator=*/0, &what, /*generation=*/0, compiled, x, y);
+//   MovementExecution execution(&transport, &memory, /*communicator=*/0, &what, /*generation=*/0, &links, compiled, x,
+//                               y);
 //   ADJOIN_RETURN_IF_ERROR(execution.Start());                 // posts receives, sends, copies what the rank keeps
 //   ADJOIN_ASSIGN_OR_RETURN(bool moved, execution.Advance());  // until done()
 //
@@ -12,7 +13,8 @@
 // same bits in every run, however messages arrive. Dropping it unfinished cancels what it can.
 //
 // Bound on what is in flight. A sender of an execution's generation g first waits for the receiver's credit for g - 2,
-// a message without payload, so the messages of at most two executions of an operator wait unreceived at a rank. Where
+// a message without payload, so the messages of at most two executions of an operator wait unreceived at a rank (in
+// shared memory there is room for two, and no credits are sent). Where
 // two ranks send each other data in every execution, and in an all-sum-reduce, the data itself is such a word, and no
 // credits are sent: a rank starts at most two executions ahead of the last one that it has waited for, so a peer that
 // has fallen behind has at most four unreceived.
@@ -34,16 +36,34 @@
 #include "primitives/comm/compiled_movement.h"
 #include "primitives/comm/direct_execution.h"
 #include "primitives/comm/local_memory.h"
+#include "primitives/comm/shared_links.h"
 #include "primitives/transport/buffer.h"
 #include "primitives/transport/transport.h"
 
 namespace adjoin {
 
+// What a rank does in an execution, and which of its messages may go through shared memory.
+struct RoutedMovement {
+  CompiledMovement compiled;
+  SharedRoutes routes;
+};
+
 class MovementExecution {
  public:
-  // `execution` outlives this. Buffers as in Communicator::Start.
+  // What is kept of an operator in one direction between its executions.
+  struct Operator {
+    OperatorLinks links;
+    // Of the two executions before the next one, by generation modulo 2: whose credits are still to come.
+    struct Previous {
+      std::shared_ptr<const RoutedMovement> movement;
+      ExecutionLinks links;
+    };
+    Previous previous[2];
+  };
+
+  // `execution` and `op` outlive this. Buffers as in Communicator::Start.
   MovementExecution(Transport* transport, LocalMemory* memory, int communicator, const Execution* execution,
-                    int64_t generation, std::shared_ptr<const CompiledMovement> compiled, Buffer source,
+                    int64_t generation, Operator* op, std::shared_ptr<const RoutedMovement> movement, Buffer source,
                     Buffer destination);
   // Leaves the list that it has joined.
   ~MovementExecution();
@@ -74,12 +94,18 @@ class MovementExecution {
   std::vector<Handle> TakeCreditSends() { return std::move(credit_sends_); }
 
  private:
+  // Posts receives of the credits for the execution before the one before.
+  absl::Status ExpectCredits();
   // True where every credit has come.
   absl::StatusOr<bool> TakeCredits();
+  absl::StatusOr<bool> AdvanceNow();
   void GiveCredits();
   void Leave();
 
-  std::shared_ptr<const CompiledMovement> compiled_;
+  Operator* op_;
+  std::shared_ptr<const RoutedMovement> movement_;
+  const CompiledMovement* compiled_;
+  ExecutionLinks links_;
   Buffer source_;
   Buffer destination_;
   Channel channel_;

@@ -110,11 +110,11 @@ class Memory {
   Where where_;
 };
 
-absl::Status RunCase(Communicator& communicator, Memory& memory, const Case& c, int64_t op) {
+absl::Status RunCase(Communicator& communicator, Memory& memory, const Case& c, int64_t op, int repeats) {
   const int rank = communicator.rank();
   const MovementPlan& plan = c.plans[rank];
   ADJOIN_ASSIGN_OR_RETURN(const Buffer source, memory.From(c.x.at(rank)));
-  for (int repeat = 0; repeat < 3; ++repeat) {  // the third waits for credits
+  for (int repeat = 0; repeat < repeats; ++repeat) {
     ADJOIN_ASSIGN_OR_RETURN(const Buffer destination,
                             memory.From(std::vector<int64_t>(VolumeOf(plan.direct().to_shape()), 0)));
     const int64_t before = communicator.BytesSent();
@@ -131,12 +131,13 @@ absl::Status RunCase(Communicator& communicator, Memory& memory, const Case& c, 
   return absl::OkStatus();
 }
 
-void RunCases(TransportKind kind, Where where, const std::vector<Case>& cases, uint64_t seed) {
+// By default so often that the last execution waits for credits.
+void RunCases(TransportKind kind, Where where, const std::vector<Case>& cases, uint64_t seed, int repeats = 3) {
   const absl::Status status = RunRanks(kRanks, kind, seed, [&](Transport& transport) -> absl::Status {
     Memory memory(where, transport.rank());
     Communicator communicator(&transport, &memory.local(), {0, absl::Seconds(30)});
     int64_t op = 0;
-    for (const Case& c : cases) ADJOIN_RETURN_IF_ERROR(RunCase(communicator, memory, c, ++op));
+    for (const Case& c : cases) ADJOIN_RETURN_IF_ERROR(RunCase(communicator, memory, c, ++op, repeats));
     return absl::OkStatus();
   });
   EXPECT_TRUE(status.ok()) << status;
@@ -179,7 +180,7 @@ TEST(MovementExecutionTest, MovesOverUcx) {
         cases.push_back(std::move(c));
       }
     }
-    RunCases(kind, Where::kHost, cases, 1);
+    RunCases(kind, Where::kHost, cases, 1, /*repeats=*/8);  // from the fourth on through shared memory
   }
 }
 

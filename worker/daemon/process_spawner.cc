@@ -210,8 +210,9 @@ absl::StatusOr<ChildProcess> Spawn(const SpawnRequest& request) {
 }
 
 std::vector<std::string> RankEnvironment(const std::string& home) {
-  static constexpr absl::string_view kKept[] = {"PATH",         "HOME",          "LANG",        "OMP_NUM_THREADS",
-                                                "ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS"};
+  static constexpr absl::string_view kKept[] = {
+      "PATH",         "HOME",          "LANG",         "OMP_NUM_THREADS",
+      "ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS", "ADJOIN_SHARED_CHANNELS"};
   std::vector<std::string> kept;
   bool threads_set = false;
   for (char** entry = environ; *entry != nullptr; ++entry) {

@@ -1,0 +1,246 @@
+// Ranks as processes, one of which is killed or stopped while it writes a message into the other's memory: the other
+// must learn it from its wait, and nothing may be left.
+//
+// The test starts itself again for every rank: "shared_links_fault_test --rank <rank> <scene>". A rank talks with the
+// test by lines on its standard input and output.
+#include <dirent.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/deadline.h"
+#include "base/status_macros.h"
+#include "gtest/gtest.h"
+#include "primitives/comm/communicator.h"
+#include "primitives/comm/local_memory.h"
+#include "primitives/geometry/distribution.h"
+#include "primitives/geometry/layout.h"
+#include "primitives/geometry/movement_plan.h"
+#include "primitives/transport/shared_peers.h"
+#include "primitives/transport/transport_factory.h"
+
+namespace adjoin {
+namespace {
+
+constexpr int kVictim = 1;
+constexpr int kSteps = 9;  // the last of them is the victim's end
+constexpr int64_t kElements = 4000;
+
+void Say(const std::string& line) { std::cout << line << std::endl; }
+
+std::string Hear() {
+  std::string line;
+  std::getline(std::cin, line);
+  return line;
+}
+
+// ---- in the ranks' processes ----
+
+// Host memory whose copies stop in the middle, from some moment on.
+class HaltingMemory final : public HostMemory {
+ public:
+  absl::Status Copy(int64_t element_bytes, const void* from, void* onto, const Rows& rows) override {
+    if (!halts) return HostMemory::Copy(element_bytes, from, onto, rows);
+    Rows half = rows;
+    half.row_elements /= 2;
+    ADJOIN_RETURN_IF_ERROR(HostMemory::Copy(element_bytes, from, onto, half));
+    Say("in the middle");
+    Hear();  // until killed, or told to go on
+    return HostMemory::Copy(element_bytes, from, onto, rows);
+  }
+  bool halts = false;
+};
+
+absl::Status RankMain(int rank, const std::string& scene) {
+  TransportOptions options;
+  options.rank = rank;
+  options.size = 2;
+  options.other_nodes = false;
+  ADJOIN_ASSIGN_OR_RETURN(auto transport, MakeTransport(options));
+  Say(absl::BytesToHexString(transport->Address()));
+  std::vector<std::string> addresses;
+  for (int r = 0; r < 2; ++r) addresses.push_back(absl::HexStringToBytes(Hear()));
+  ADJOIN_RETURN_IF_ERROR(transport->Connect(addresses, Deadline::After(absl::Seconds(20))));
+  HaltingMemory memory;
+  Communicator communicator(transport.get(), &memory, {0, absl::Seconds(scene == "stopped" ? 3 : 20)});
+  const Layout partial = *Layout::Replicated({kElements}, DType::kFloat64, {0, 1})->Dual();
+  const Layout everywhere = *Layout::Replicated({kElements}, DType::kFloat64, {0, 1});
+  const auto plan = MovementPlan::Build(Distribution::Of(partial), Distribution::Of(everywhere), rank);
+  for (int step = 1; step <= kSteps; ++step) {
+    std::vector<double> x(kElements, step + rank), y(kElements, 0);
+    Buffer source, destination;
+    source.data = x.data();
+    destination.data = y.data();
+    source.bytes = destination.bytes = kElements * sizeof(double);
+    memory.halts = rank == kVictim && step == kSteps;
+    if (rank != kVictim && step == kSteps) {
+      Say(transport->shared_peers() != nullptr && transport->shared_peers()->BytesSent() > 0 ? "shared" : "not shared");
+    }
+    ADJOIN_RETURN_IF_ERROR(communicator.Execute({7, "conv1.x"}, *plan, source, destination));
+    if (y != std::vector<double>(kElements, 2 * step + 1)) return absl::DataLossError("a wrong sum");
+  }
+  return transport->Close(Deadline::After(absl::Seconds(20)));
+}
+
+// ---- in the test's process ----
+
+class RankProcess {
+ public:
+  RankProcess(int rank, const std::string& scene) {
+    int in[2], out[2];
+    if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0) std::abort();
+    const std::string rank_text = absl::StrCat(rank);
+    pid_ = fork();
+    if (pid_ == 0) {
+      dup2(in[0], 0);
+      dup2(out[1], 1);
+      execl("/proc/self/exe", "shared_links_fault_test", "--rank", rank_text.c_str(), scene.c_str(), nullptr);
+      _exit(127);
+    }
+    close(in[0]);
+    close(out[1]);
+    in_ = in[1];
+    out_ = out[0];
+  }
+  ~RankProcess() {
+    if (pid_ > 0) {
+      kill(pid_, SIGKILL);
+      Reap();
+    }
+    close(in_);
+    close(out_);
+  }
+
+  void Write(const std::string& line) {
+    const std::string text = line + "\n";
+    EXPECT_EQ(write(in_, text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  }
+
+  // The next line that is not UCX's log, or a word on why there is none.
+  std::string Read(absl::Duration timeout = absl::Seconds(30)) {
+    const Deadline deadline = Deadline::After(timeout);
+    while (true) {
+      const size_t end = unread_.find('\n');
+      if (end != std::string::npos) {
+        const std::string line = unread_.substr(0, end);
+        unread_.erase(0, end + 1);
+        if (!absl::StartsWith(line, "[")) return line;
+        continue;
+      }
+      pollfd event = {out_, POLLIN, 0};
+      char chunk[4096];
+      if (poll(&event, 1, static_cast<int>(absl::ToInt64Milliseconds(deadline.Remaining()))) <= 0) return "(nothing)";
+      const ssize_t bytes = read(out_, chunk, sizeof(chunk));
+      if (bytes <= 0) return "(ended)";
+      unread_.append(chunk, static_cast<size_t>(bytes));
+    }
+  }
+
+  void Signal(int signal) { kill(pid_, signal); }
+  // Peers on the same node take a process that has not been reaped for a living one.
+  int Reap() {
+    int status = 0;
+    waitpid(pid_, &status, 0);
+    pid_ = -1;
+    return status;
+  }
+
+ private:
+  pid_t pid_ = -1;
+  int in_ = -1;
+  int out_ = -1;
+  std::string unread_;
+};
+
+std::set<std::string> SharedMemoryFiles() {
+  std::set<std::string> files;
+  DIR* directory = opendir("/dev/shm");
+  if (directory == nullptr) return files;
+  while (const dirent* entry = readdir(directory)) {
+    if (absl::StrContains(entry->d_name, "adjoin")) files.insert(entry->d_name);
+  }
+  closedir(directory);
+  return files;
+}
+
+struct Job {
+  explicit Job(const std::string& scene) : survivor(0, scene), victim(kVictim, scene) {
+    const std::string first = survivor.Read(), second = victim.Read();
+    for (RankProcess* rank : {&survivor, &victim}) {
+      rank->Write(first);
+      rank->Write(second);
+    }
+    EXPECT_EQ(survivor.Read(), "shared");
+    EXPECT_EQ(victim.Read(), "in the middle");
+  }
+  RankProcess survivor, victim;
+};
+
+TEST(SharedLinksFaultTest, TellsThePeerOfARankThatIsKilledWhileItWrites) {
+  Job job("killed");
+  const auto killed = Deadline::Clock::now();
+  job.victim.Signal(SIGKILL);
+  job.victim.Reap();
+  const std::string status = job.survivor.Read();
+  const absl::Duration took = absl::FromChrono(Deadline::Clock::now() - killed);
+  EXPECT_TRUE(absl::StartsWith(status,
+                               "UNAVAILABLE: operator 7 (conv1.x) forward, generation 8: waiting for rank 1: "
+                               "rank 1 died or cannot be reached: "))
+      << status;
+  EXPECT_LT(took, absl::Seconds(5)) << status;
+  job.survivor.Reap();
+  EXPECT_TRUE(SharedMemoryFiles().empty());
+}
+
+TEST(SharedLinksFaultTest, EndsAtItsDeadlineWhereThePeerIsStopped) {
+  Job job("stopped");
+  job.victim.Signal(SIGSTOP);
+  const std::string status = job.survivor.Read();
+  EXPECT_TRUE(absl::StartsWith(status,
+                               "DEADLINE_EXCEEDED: operator 7 (conv1.x) forward, generation 8: waiting for rank 1: "
+                               "rank 0 waited too long for rank 1 to write a message in shared memory"))
+      << status;
+  job.survivor.Reap();
+}
+
+// What was half written is never taken for a message: the sum is right once the writer goes on.
+TEST(SharedLinksFaultTest, GoesOnWithARankThatWasStopped) {
+  Job job("going on");
+  job.victim.Signal(SIGSTOP);
+  EXPECT_EQ(job.survivor.Read(absl::Milliseconds(300)), "(nothing)");  // past spinning, yielding and many sleeps
+  job.victim.Signal(SIGCONT);
+  job.victim.Write("go on");
+  // Every copy of the last execution halts.
+  std::string line;
+  while ((line = job.victim.Read()) == "in the middle") job.victim.Write("go on");
+  EXPECT_EQ(line, "OK");
+  EXPECT_EQ(job.survivor.Read(), "OK");
+  EXPECT_EQ(job.victim.Reap(), 0);
+  EXPECT_EQ(job.survivor.Reap(), 0);
+}
+
+}  // namespace
+}  // namespace adjoin
+
+int main(int argc, char** argv) {
+  if (argc == 4 && std::string(argv[1]) == "--rank") {
+    const absl::Status status = adjoin::RankMain(std::atoi(argv[2]), argv[3]);
+    adjoin::Say(status.ToString());
+    return status.ok() ? 0 : 1;
+  }
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}
