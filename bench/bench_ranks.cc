@@ -72,14 +72,17 @@ absl::Status RunBenchRanks(char** argv, int ranks, Deadline deadline) {
 }
 
 absl::StatusOr<std::unique_ptr<Transport>> ConnectBenchRank(BenchRank rank, absl::Duration timeout,
-                                                            std::shared_ptr<Device> device, GpuDirect gpu_direct) {
+                                                            std::shared_ptr<Device> device, GpuDirect gpu_direct,
+                                                            bool shared_channels) {
   TransportOptions options;
   options.rank = rank.rank;
   options.size = rank.size;
   options.other_nodes = false;
   options.device = std::move(device);
   options.gpu_direct = gpu_direct;
-  return ConnectThroughFolder({getenv("BENCH_FOLDER"), "bench"}, options, Deadline::After(timeout));
+  options.shared_channels = shared_channels;
+  return ConnectThroughFolder({getenv("BENCH_FOLDER"), shared_channels ? "shared" : "by-ucx"}, options,
+                              Deadline::After(timeout));
 }
 
 absl::StatusOr<SlowestTime> SlowestTime::Create(Communicator* communicator, int64_t id) {

@@ -39,10 +39,12 @@ std::optional<BenchRank> ThisBenchRank();
 // rank failed; kUnavailable.
 absl::Status RunBenchRanks(char** argv, int ranks, Deadline deadline);
 
-// With `device`, also the messages from its memory. Errors: as ConnectThroughFolder.
+// With `device`, also the messages from its memory. `shared_channels` as in TransportOptions: a rank may have one
+// transport of each kind. Errors: as ConnectThroughFolder.
 absl::StatusOr<std::unique_ptr<Transport>> ConnectBenchRank(BenchRank rank, absl::Duration timeout,
                                                             std::shared_ptr<Device> device = nullptr,
-                                                            GpuDirect gpu_direct = GpuDirect::kAuto);
+                                                            GpuDirect gpu_direct = GpuDirect::kAuto,
+                                                            bool shared_channels = true);
 
 // The largest of all ranks' times, and a barrier. Throws StatusException.
 class SlowestTime {

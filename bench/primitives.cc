@@ -4,11 +4,13 @@
 //   bazel-bin/bench/primitives --ops broadcast,halo --ranks 4 --bytes 1024,1048576
 //
 // Further operators, by name only: image_halo (1x8x512x512, kernel 3, cut by rows) and work_halo (200 us of work, then
-// the halo of a patch of 8 KiB). primitives.py compares with other libraries.
+// the halo of a patch of 8 KiB). primitives.py compares with other libraries. With --channels both, each line is
+// followed by the same without the memory that ranks share ("adjoin_by_ucx"), measured right after it.
 #include <cstdio>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/Parallel.h>
@@ -36,6 +38,9 @@ namespace adjoin {
 namespace {
 
 constexpr int64_t kTimesId = 65000;  // above those of OperatorCases
+// Executions of each root whose result is looked at: the first ones go over UCX, the others through shared memory.
+constexpr int kChecked = 5;
+constexpr int64_t kMostCheckedBytes = 256 << 10;
 
 struct Flags {
   std::vector<std::string> ops = OperatorCases::Names();
@@ -44,6 +49,7 @@ struct Flags {
   bool autograd = false;
   std::string device = "cpu";
   std::string gpu_direct = "auto";
+  std::string channels = "on";
   int repeat = 1;
   bool quick = false;
   double timeout = 300;  // seconds
@@ -53,17 +59,42 @@ GpuDirect GpuDirectOf(const std::string& text) {
   return text == "off" ? GpuDirect::kOff : text == "required" ? GpuDirect::kRequired : GpuDirect::kAuto;
 }
 
-absl::Status MeasureOne(Communicator& communicator, const SlowestTime& slowest_time, OperatorCases& cases,
-                        const Flags& flags, const std::string& op, int64_t bytes) {
+// A communicator over one kind of transport, and what is measured with it.
+struct Kind {
+  std::string suffix;  // of the implementation's name
+  std::unique_ptr<Transport> transport;
+  std::unique_ptr<Communicator> communicator;
+  std::optional<SlowestTime> slowest;
+  std::unique_ptr<OperatorCases> cases;
+};
+
+absl::StatusOr<Kind> MakeKind(BenchRank rank, const Flags& flags, const OpenedDevice& opened, bool channels) {
+  const absl::Duration timeout = absl::Seconds(flags.timeout);
+  Kind kind;
+  kind.suffix = channels ? "" : "_by_ucx";
+  ADJOIN_ASSIGN_OR_RETURN(kind.transport,
+                          ConnectBenchRank(rank, timeout, opened.device, GpuDirectOf(flags.gpu_direct), channels));
+  kind.communicator =
+      std::make_unique<Communicator>(kind.transport.get(), opened.memory.get(), Communicator::Options{0, timeout});
+  ADJOIN_ASSIGN_OR_RETURN(SlowestTime slowest, SlowestTime::Create(kind.communicator.get(), kTimesId));
+  kind.slowest = std::move(slowest);
+  kind.cases = std::make_unique<OperatorCases>(kind.communicator.get(), flags.autograd);
+  return kind;
+}
+
+absl::Status MeasureOne(Kind& kind, const Flags& flags, const std::string& op, int64_t bytes) {
+  Communicator& communicator = *kind.communicator;
+  OperatorCases& cases = *kind.cases;
   const bool work = op == "work_halo";
   ADJOIN_ASSIGN_OR_RETURN(const OperatorCase one,
                           op == "image_halo" ? cases.MakeImageHalo() : cases.Make(work ? "halo" : op, bytes));
-  for (int i = 0; i < communicator.size(); ++i) {
+  const int checked = bytes <= kMostCheckedBytes ? kChecked : 1;
+  for (int i = 0; i < checked * communicator.size(); ++i) {
     if (!at::equal(one.run(i), one.expected(i))) {
       return absl::InternalError(absl::StrCat(op, " of ", bytes, " bytes: execution ", i, " has a wrong result"));
     }
   }
-  const auto slowest = [&](double time) { return slowest_time(time) / one.messages; };
+  const auto slowest = [&](double time) { return (*kind.slowest)(time) / one.messages; };
   const std::shared_ptr<DeviceStream> stream = communicator.memory().stream();
   const auto run = [&](int64_t i) {
     if (work) bench::Work();
@@ -75,21 +106,19 @@ absl::Status MeasureOne(Communicator& communicator, const SlowestTime& slowest_t
   if (communicator.rank() == 0) {
     std::string name = flags.autograd ? "adjoin_autograd" : "adjoin";
     if (flags.device != "cpu") absl::StrAppend(&name, "_", flags.device, flags.gpu_direct == "off" ? "_staged" : "");
-    bench::Report(name, op, communicator.size(), bytes, times);
+    bench::Report(name + kind.suffix, op, communicator.size(), bytes, times);
   }
   return absl::OkStatus();
 }
 
-absl::Status MeasureAll(Communicator& communicator, const Flags& flags) {
-  ADJOIN_ASSIGN_OR_RETURN(const SlowestTime slowest, SlowestTime::Create(&communicator, kTimesId));
-  OperatorCases cases(&communicator, flags.autograd);
+absl::Status MeasureAll(std::vector<Kind>& kinds, const Flags& flags) {
   for (int round = 0; round < flags.repeat; ++round) {
     for (const std::string& op : flags.ops) {
       std::vector<int64_t> sizes = flags.bytes;
       if (op == "image_halo") sizes = {bench::kImageRowBytes};
       if (op == "work_halo") sizes = {bench::kWorkHaloBytes};
       for (const int64_t bytes : sizes) {
-        ADJOIN_RETURN_IF_ERROR(MeasureOne(communicator, slowest, cases, flags, op, bytes));
+        for (Kind& kind : kinds) ADJOIN_RETURN_IF_ERROR(MeasureOne(kind, flags, op, bytes));
       }
     }
   }
@@ -101,18 +130,23 @@ absl::Status RunRank(BenchRank rank, const Flags& flags) {
   ReuseTensorMemory();  // as the rank processes of a job do
   const absl::Duration timeout = absl::Seconds(flags.timeout);
   ADJOIN_ASSIGN_OR_RETURN(const OpenedDevice opened, OpenDevice(flags.device));
-  ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<Transport> transport,
-                          ConnectBenchRank(rank, timeout, opened.device, GpuDirectOf(flags.gpu_direct)));
-  if (opened.device != nullptr && rank.rank == 0 && rank.size > 1) {
-    std::fprintf(stderr, "%s, messages by %s\n", opened.device->name().c_str(), transport->Describe(1).c_str());
-  }
-  Communicator communicator(transport.get(), opened.memory.get(), {0, timeout});
+  std::vector<Kind> kinds;
   try {
-    ADJOIN_RETURN_IF_ERROR(MeasureAll(communicator, flags));
+    for (const bool channels : {true, false}) {
+      if (flags.channels != "both" && channels != (flags.channels == "on")) continue;
+      ADJOIN_ASSIGN_OR_RETURN(Kind kind, MakeKind(rank, flags, opened, channels));
+      kinds.push_back(std::move(kind));
+    }
+    if (opened.device != nullptr && rank.rank == 0 && rank.size > 1) {
+      std::fprintf(stderr, "%s, messages by %s\n", opened.device->name().c_str(),
+                   kinds[0].transport->Describe(1).c_str());
+    }
+    ADJOIN_RETURN_IF_ERROR(MeasureAll(kinds, flags));
   } catch (...) {
     return StatusFromCurrentException();
   }
-  return transport->Close(Deadline::After(timeout));
+  for (const Kind& kind : kinds) ADJOIN_RETURN_IF_ERROR(kind.transport->Close(Deadline::After(timeout)));
+  return absl::OkStatus();
 }
 
 int Report(const std::string& who, const absl::Status& status) {
@@ -133,6 +167,9 @@ int Main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--gpu-direct", flags.gpu_direct, "Whether UCX moves a device's memory itself")
       ->check(CLI::IsMember({"off", "auto", "required"}))
+      ->capture_default_str();
+  app.add_option("--channels", flags.channels, "Whether short messages go through memory that ranks share")
+      ->check(CLI::IsMember({"on", "off", "both"}))
       ->capture_default_str();
   app.add_flag("--autograd", flags.autograd, "By Apply, on a tape, instead of Forward");
   app.add_option("--repeat", flags.repeat, "Everything so often")->check(CLI::PositiveNumber)->capture_default_str();

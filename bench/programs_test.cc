@@ -54,6 +54,15 @@ TEST(Primitives, EveryOperatorIsCorrectAndTimed) {
   }
 }
 
+TEST(Primitives, BesideTheSameWithoutSharedMemory) {
+  const Outcome outcome = RunProgram(
+      {"primitives", "--ops", "all_sum_reduce", "--bytes", "1024", "--ranks", "2", "--quick", "--channels", "both"});
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  ASSERT_EQ(outcome.lines.size(), 2);
+  EXPECT_TRUE(absl::StartsWith(outcome.lines[0], "adjoin,all_sum_reduce,2,1024,")) << outcome.lines[0];
+  EXPECT_TRUE(absl::StartsWith(outcome.lines[1], "adjoin_by_ucx,all_sum_reduce,2,1024,")) << outcome.lines[1];
+}
+
 TEST(Primitives, TheSameWithAutograd) {
   const Outcome outcome =
       RunProgram({"primitives", "--ops", "broadcast", "--bytes", "1024", "--ranks", "2", "--quick", "--autograd"});
