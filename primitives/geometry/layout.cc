@@ -29,7 +29,9 @@ std::string ReduceText(ReduceOp reduce) {
 }
 
 std::vector<int64_t> BoundariesOf(const std::vector<int64_t>& sizes) {
-  std::vector<int64_t> boundaries = {0};
+  std::vector<int64_t> boundaries;
+  boundaries.reserve(sizes.size() + 1);
+  boundaries.push_back(0);
   for (int64_t size : sizes) boundaries.push_back(boundaries.back() + size);
   return boundaries;
 }
@@ -39,8 +41,9 @@ std::vector<int64_t> NestedBalancedSizes(int64_t extent, const std::vector<int64
   std::vector<int64_t> sizes = {extent};
   for (int64_t parts : axis_sizes) {
     std::vector<int64_t> finer;
+    finer.reserve(sizes.size() * parts);
     for (int64_t size : sizes) {
-      for (int64_t part : BalancedSizes(size, parts)) finer.push_back(part);
+      for (int64_t part = 0; part < parts; ++part) finer.push_back(size / parts + (part < size % parts ? 1 : 0));
     }
     sizes = std::move(finer);
   }
@@ -189,9 +192,14 @@ absl::StatusOr<Layout> Layout::Create(std::vector<int64_t> shape, DType dtype, M
     }
   }
   Layout layout(std::move(shape), dtype, std::move(mesh), std::move(placements));
+  layout.boundaries_.reserve(dims);
   for (int dim = 0; dim < dims; ++dim) {
-    ADJOIN_ASSIGN_OR_RETURN(std::vector<int64_t> sizes,
-                            PartSizes(dim, layout.shape_[dim], layout.mesh_, layout.AxesOf(dim), cuts));
+    const std::vector<int> axes = layout.AxesOf(dim);
+    if (axes.empty() && cuts.empty()) {
+      layout.boundaries_.push_back({0, layout.shape_[dim]});
+      continue;
+    }
+    ADJOIN_ASSIGN_OR_RETURN(std::vector<int64_t> sizes, PartSizes(dim, layout.shape_[dim], layout.mesh_, axes, cuts));
     layout.boundaries_.push_back(BoundariesOf(sizes));
   }
   return layout;

@@ -24,6 +24,7 @@ namespace {
 using Kind = CollectiveGroup::Kind;
 
 constexpr int kHighestRank = 1 << 24;
+constexpr int kFewRanks = 1024;
 
 // Ranks from 0 to the highest one of either mesh.
 absl::StatusOr<int> RanksOf(const Mesh& from, const Mesh& to) {
@@ -87,20 +88,38 @@ bool KeepsEverything(const MovementPlan& plan, const Distribution& from, const D
          sends[0].elements == cells && sends[0].regions == recvs[0].regions;
 }
 
+// Makes `most` by component at least as large as `rank`.
+void Raise(RankTraffic& most, const RankTraffic& rank) {
+  most.bytes_sent = std::max(most.bytes_sent, rank.bytes_sent);
+  most.bytes_received = std::max(most.bytes_received, rank.bytes_received);
+  most.messages_sent = std::max(most.messages_sent, rank.messages_sent);
+  most.messages_received = std::max(most.messages_received, rank.messages_received);
+  most.bytes_kept = std::max(most.bytes_kept, rank.bytes_kept);
+  most.bytes_added = std::max(most.bytes_added, rank.bytes_added);
+  most.rounds = std::max(most.rounds, rank.rounds);
+}
+
 // Fills in what follows from `rank`.
 void SumUp(Traffic& traffic) {
-  RankTraffic& most = traffic.busiest;
   for (const RankTraffic& rank : traffic.rank) {
     constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
     traffic.total_bytes = rank.bytes_sent > kMost - traffic.total_bytes ? kMost : traffic.total_bytes + rank.bytes_sent;
-    most.bytes_sent = std::max(most.bytes_sent, rank.bytes_sent);
-    most.bytes_received = std::max(most.bytes_received, rank.bytes_received);
-    most.messages_sent = std::max(most.messages_sent, rank.messages_sent);
-    most.messages_received = std::max(most.messages_received, rank.messages_received);
-    most.bytes_kept = std::max(most.bytes_kept, rank.bytes_kept);
-    most.bytes_added = std::max(most.bytes_added, rank.bytes_added);
-    most.rounds = std::max(most.rounds, rank.rounds);
+    Raise(traffic.busiest, rank);
   }
+}
+
+// -1: the rank is not in the mesh.
+int PositionIn(const Mesh& mesh, int rank) {
+  // Most meshes have the ranks 0, 1, ...
+  if (rank < mesh.size() && mesh.ranks()[rank] == rank) return rank;
+  return static_cast<int>(mesh.IndexOf(rank).value_or(-1));
+}
+
+CollectiveGroup AdjointOf(CollectiveGroup group) {
+  if (group.kind != Kind::kAllSumReduce) {
+    group.kind = group.kind == Kind::kBroadcast ? Kind::kSumReduce : Kind::kBroadcast;
+  }
+  return group;
 }
 
 // Finds the groups of MovementPlan from the counts of all ranks: the same ones, each of them once.
@@ -136,16 +155,12 @@ class GroupsOfCounts {
   }
 
   const CollectiveGroup& GroupAt(int index) const { return groups_[index]; }
+  const CollectiveGroup& AdjointAt(int index) const { return adjoints_[index]; }
   // True where the group's algorithm is taken; else its transfers stay in the plain list.
   bool Pays(int index) const { return pays_[index]; }
 
  private:
   static constexpr int kUnknown = -2;
-
-  static int PositionIn(const Mesh& mesh, int rank) {
-    const std::optional<int64_t> position = mesh.IndexOf(rank);
-    return position.has_value() ? static_cast<int>(*position) : -1;
-  }
 
   std::vector<int> RanksAt(const Mesh& mesh, const std::vector<int>& positions) const {
     std::vector<int> ranks;
@@ -158,6 +173,7 @@ class GroupsOfCounts {
     places_.emplace_back();
     for (size_t i = 0; i < group.ranks.size(); ++i) places_.back().emplace(group.ranks[i], static_cast<int>(i));
     pays_.push_back(!PlainListIsCheaper(group, dtype_));
+    adjoints_.push_back(AdjointOf(group));
     groups_.push_back(std::move(group));
     return static_cast<int>(groups_.size()) - 1;
   }
@@ -244,17 +260,17 @@ class GroupsOfCounts {
   const Mesh& from_;
   const Mesh& to_;
   const DType dtype_;
-  std::vector<CollectiveGroup> groups_;
+  std::vector<CollectiveGroup> groups_, adjoints_;
   std::vector<bool> pays_;
   std::vector<absl::flat_hash_map<int, int>> places_;  // by group, by rank
   std::vector<int> broadcast_, reduce_, all_;          // by root, or by position of the source's mesh: the group
 };
 
 // True where all counts can be taken from tables: what is refused, is refused by the schedules.
-bool CanBeCounted(const MovementEnds& ends) {
+bool CanBeCounted(const MovementView& ends) {
   const Layout& from = ends.from;
-  if (from.dtype() != (ends.readings.empty() ? ends.to : ends.read.value_or(from)).dtype()) return false;
-  if (from.shape() != (ends.readings.empty() ? ends.to : ends.read.value_or(from)).shape()) return false;
+  const Layout& wanted = ends.readings.empty() ? ends.to : ends.read;
+  if (from.dtype() != wanted.dtype() || from.shape() != wanted.shape()) return false;
   std::optional<ReduceOp> reduce;
   for (const Placement& placement : from.placements()) {
     if (placement.kind != Placement::Kind::kPartial) continue;
@@ -313,33 +329,30 @@ void AddPlainList(const EndCounts& end, bool receives, int64_t size, RankTraffic
   if (end.meets) traffic.bytes_added += BytesOf(end.elements, size);
 }
 
-CollectiveGroup AdjointOf(CollectiveGroup group) {
-  if (group.kind != Kind::kAllSumReduce) {
-    group.kind = group.kind == Kind::kBroadcast ? Kind::kSumReduce : Kind::kBroadcast;
-  }
-  return group;
-}
+// The groups that a rank's tensors take part in, on either side.
+struct RankGroups {
+  GroupsOfCounts::Place of_source, of_dest;
+  bool both = false;  // they are one
+};
 
-TwoWayTraffic TrafficOfCounts(const TransferCounts& counts, const MovementEnds& ends, int ranks) {
+// Calls visit(rank, forward, adjoint, groups) for every rank. Returns whether the movement is an identity.
+template <typename Visit>
+bool ForEachRank(const TransferCounts& counts, const MovementView& ends, int ranks, GroupsOfCounts& groups,
+                 const Visit& visit) {
   const Mesh &from = ends.from.mesh(), &to = ends.to.mesh();
   const DType dtype = ends.from.dtype();
   const int64_t size = SizeOf(dtype);
-  GroupsOfCounts groups(counts, from, to, dtype);
-  std::vector<int> position_in_from(ranks, -1), position_in_to(ranks, -1);
-  for (int64_t p = 0; p < from.size(); ++p) position_in_from[from.ranks()[p]] = static_cast<int>(p);
-  for (int64_t q = 0; q < to.size(); ++q) position_in_to[to.ranks()[q]] = static_cast<int>(q);
-  TwoWayTraffic traffic;
-  traffic.forward.rank.resize(ranks);
-  traffic.adjoint.rank.resize(ranks);
-  traffic.is_identity = true;
   const EndCounts outside;
+  bool is_identity = true;
   for (int rank = 0; rank < ranks; ++rank) {
-    const int p = position_in_from[rank], q = position_in_to[rank];
+    const int p = PositionIn(from, rank), q = PositionIn(to, rank);
     const EndCounts& source = p < 0 ? outside : counts.from()[p];
     const EndCounts& dest = q < 0 ? outside : counts.to()[q];
-    RankTraffic &forward = traffic.forward.rank[rank], &adjoint = traffic.adjoint.rank[rank];
-    const GroupsOfCounts::Place of_source = p < 0 ? GroupsOfCounts::Place{} : groups.OfSource(p);
-    const GroupsOfCounts::Place of_dest = q < 0 ? GroupsOfCounts::Place{} : groups.OfDest(q);
+    RankTraffic forward, adjoint;
+    RankGroups of_rank;
+    if (p >= 0) of_rank.of_source = groups.OfSource(p);
+    if (q >= 0) of_rank.of_dest = groups.OfDest(q);
+    const GroupsOfCounts::Place &of_source = of_rank.of_source, &of_dest = of_rank.of_dest;
     const bool source_pays = of_source.group >= 0 && groups.Pays(of_source.group);
     const bool dest_pays = of_dest.group >= 0 && groups.Pays(of_dest.group);
     if (!source_pays) {
@@ -350,38 +363,101 @@ TwoWayTraffic TrafficOfCounts(const TransferCounts& counts, const MovementEnds& 
       AddPlainList(dest, /*receives=*/true, size, forward);
       AddPlainList(dest, /*receives=*/false, size, adjoint);
     }
-    const bool both =
+    of_rank.both =
         of_source.group >= 0 && of_dest.group >= 0 &&
         (of_source.group == of_dest.group || groups.GroupAt(of_source.group) == groups.GroupAt(of_dest.group));
     for (const GroupsOfCounts::Place* place : {&of_source, &of_dest}) {
-      if (place->group < 0 || !groups.Pays(place->group) || (place == &of_dest && both)) continue;
-      const CollectiveGroup& group = groups.GroupAt(place->group);
-      AddSteps(group, place->position, dtype, forward);
-      AddSteps(AdjointOf(group), place->position, dtype, adjoint);
+      if (place->group < 0 || !groups.Pays(place->group) || (place == &of_dest && of_rank.both)) continue;
+      AddSteps(groups.GroupAt(place->group), place->position, dtype, forward);
+      AddSteps(groups.AdjointAt(place->group), place->position, dtype, adjoint);
     }
-    if (traffic.forward.algorithm.empty() && (of_source.group >= 0 || of_dest.group >= 0)) {
-      std::vector<int> indices;
-      if (of_source.group >= 0) indices.push_back(of_source.group);
-      if (of_dest.group >= 0 && !both) indices.push_back(of_dest.group);
-      std::string& text = traffic.forward.algorithm;
-      text = DescribeGroups(groups, indices, ReduceOf(ends.from), dtype);
-      for (int index : indices) {
-        if (groups.Pays(index)) continue;
-        absl::StrAppend(&text, text.empty() ? "" : "; ",
-                        Describe(groups.GroupAt(index), ReduceOf(ends.from), "plain list"));
-      }
-    }
+    visit(rank, forward, adjoint, of_rank);
     const bool in_both = p >= 0 && q >= 0;
     const bool kept = source.volume == 0 && dest.volume == 0
                           ? source.in_place && dest.in_place
                           : in_both && source.in_place && !source_pays && !dest_pays && source.transfers == 1 &&
                                 dest.transfers == 1 && source.kept == source.volume;
-    traffic.is_identity = traffic.is_identity && kept;
+    is_identity = is_identity && kept;
   }
+  return is_identity;
+}
+
+// What Traffic::algorithm says of a rank in these groups.
+std::string AlgorithmText(const GroupsOfCounts& groups, const RankGroups& of_rank, const Layout& from) {
+  std::vector<int> indices;
+  if (of_rank.of_source.group >= 0) indices.push_back(of_rank.of_source.group);
+  if (of_rank.of_dest.group >= 0 && !of_rank.both) indices.push_back(of_rank.of_dest.group);
+  std::string text = DescribeGroups(groups, indices, ReduceOf(from), from.dtype());
+  for (int index : indices) {
+    if (groups.Pays(index)) continue;
+    absl::StrAppend(&text, text.empty() ? "" : "; ", Describe(groups.GroupAt(index), ReduceOf(from), "plain list"));
+  }
+  return text;
+}
+
+TwoWayTraffic TrafficOfCounts(const TransferCounts& counts, const MovementView& ends, int ranks) {
+  GroupsOfCounts groups(counts, ends.from.mesh(), ends.to.mesh(), ends.from.dtype());
+  TwoWayTraffic traffic;
+  traffic.forward.rank.reserve(ranks);
+  traffic.adjoint.rank.reserve(ranks);
+  std::string& algorithm = traffic.forward.algorithm;
+  const auto add = [&](int rank, const RankTraffic& forward, const RankTraffic& adjoint, const RankGroups& of_rank) {
+    traffic.forward.rank.push_back(forward);
+    traffic.adjoint.rank.push_back(adjoint);
+    if (algorithm.empty() && (of_rank.of_source.group >= 0 || of_rank.of_dest.group >= 0)) {
+      algorithm = AlgorithmText(groups, of_rank, ends.from);
+    }
+  };
+  traffic.is_identity = ForEachRank(counts, ends, ranks, groups, add);
   traffic.adjoint.algorithm = traffic.forward.algorithm;
   SumUp(traffic.forward);
   SumUp(traffic.adjoint);
   return traffic;
+}
+
+BusiestTraffic BusiestOfCounts(const TransferCounts& counts, const MovementView& ends, int ranks) {
+  GroupsOfCounts groups(counts, ends.from.mesh(), ends.to.mesh(), ends.from.dtype());
+  BusiestTraffic most;
+  const auto raise = [&](int rank, const RankTraffic& forward, const RankTraffic& adjoint, const RankGroups& of_rank) {
+    Raise(most.forward, forward);
+    Raise(most.adjoint, adjoint);
+    most.has_groups = most.has_groups || of_rank.of_source.group >= 0 || of_rank.of_dest.group >= 0;
+  };
+  most.is_identity = ForEachRank(counts, ends, ranks, groups, raise);
+  return most;
+}
+
+MovementView ViewOf(const MovementEnds& ends) {
+  return {ends.from, ends.to, ends.readings, ends.read.has_value() ? *ends.read : ends.from, ends.source};
+}
+
+absl::StatusOr<Distribution> SourceOf(const MovementView& ends) {
+  if (ends.source.empty()) return Distribution::Of(ends.from);
+  return Distribution::Reads(ends.from, ends.source, ends.from);
+}
+
+absl::StatusOr<Distribution> DestinationOf(const MovementView& ends) {
+  if (ends.readings.empty()) return Distribution::Of(ends.to);
+  return Distribution::Reads(ends.read, ends.readings, ends.to);
+}
+
+// Calls count(counts, ranks), or returns what the schedules of all ranks give, where only these tell.
+template <typename Result, typename Count, typename Convert>
+absl::StatusOr<Result> CountedOrScheduled(const MovementView& ends, const Count& count, const Convert& convert) {
+  ADJOIN_ASSIGN_OR_RETURN(const int ranks, RanksOf(ends.from.mesh(), ends.to.mesh()));
+  if (!ends.source.empty()) ADJOIN_RETURN_IF_ERROR(CheckReadings(ends.from, ends.source, ends.from));
+  if (!ends.readings.empty()) ADJOIN_RETURN_IF_ERROR(CheckReadings(ends.read, ends.readings, ends.to));
+  if (CanBeCounted(ends)) {
+    // A plan of few ranks has many movements, most of whose time would go into allocating memory for each.
+    thread_local TransferCounts few_ranks;
+    TransferCounts many_ranks;
+    TransferCounts& counts = ranks <= kFewRanks ? few_ranks : many_ranks;
+    if (counts.Count(ends.from, ends.source, ends.read, ends.readings, ends.to)) return count(counts, ranks);
+  }
+  ADJOIN_ASSIGN_OR_RETURN(const Distribution from, SourceOf(ends));
+  ADJOIN_ASSIGN_OR_RETURN(const Distribution to, DestinationOf(ends));
+  ADJOIN_ASSIGN_OR_RETURN(TwoWayTraffic traffic, TrafficBySchedules(from, to));
+  return convert(std::move(traffic));
 }
 
 }  // namespace
@@ -394,15 +470,9 @@ bool operator==(const RankTraffic& a, const RankTraffic& b) {
   return tied(a) == tied(b);
 }
 
-absl::StatusOr<Distribution> MovementEnds::Source() const {
-  if (source.empty()) return Distribution::Of(from);
-  return Distribution::Reads(from, source, from);
-}
+absl::StatusOr<Distribution> MovementEnds::Source() const { return SourceOf(ViewOf(*this)); }
 
-absl::StatusOr<Distribution> MovementEnds::Destination() const {
-  if (readings.empty()) return Distribution::Of(to);
-  return Distribution::Reads(read.has_value() ? *read : from, readings, to);
-}
+absl::StatusOr<Distribution> MovementEnds::Destination() const { return DestinationOf(ViewOf(*this)); }
 
 absl::StatusOr<TwoWayTraffic> TrafficBySchedules(const Distribution& from, const Distribution& to) {
   ADJOIN_ASSIGN_OR_RETURN(const int ranks, RanksOf(from.mesh(), to.mesh()));
@@ -422,18 +492,19 @@ absl::StatusOr<TwoWayTraffic> TrafficBySchedules(const Distribution& from, const
 }
 
 absl::StatusOr<TwoWayTraffic> TwoWayTrafficOf(const MovementEnds& ends) {
-  ADJOIN_ASSIGN_OR_RETURN(const int ranks, RanksOf(ends.from.mesh(), ends.to.mesh()));
-  const Layout& read = ends.read.has_value() ? *ends.read : ends.from;
-  if (!ends.source.empty()) ADJOIN_RETURN_IF_ERROR(CheckReadings(ends.from, ends.source, ends.from));
-  if (!ends.readings.empty()) ADJOIN_RETURN_IF_ERROR(CheckReadings(read, ends.readings, ends.to));
-  if (CanBeCounted(ends)) {
-    const std::optional<TransferCounts> counts =
-        TransferCounts::Of(ends.from, ends.source, read, ends.readings, ends.to);
-    if (counts.has_value()) return TrafficOfCounts(*counts, ends, ranks);
-  }
-  ADJOIN_ASSIGN_OR_RETURN(const Distribution from, ends.Source());
-  ADJOIN_ASSIGN_OR_RETURN(const Distribution to, ends.Destination());
-  return TrafficBySchedules(from, to);
+  const MovementView view = ViewOf(ends);
+  return CountedOrScheduled<TwoWayTraffic>(
+      view, [&](const TransferCounts& counts, int ranks) { return TrafficOfCounts(counts, view, ranks); },
+      [](TwoWayTraffic traffic) { return traffic; });
+}
+
+absl::StatusOr<BusiestTraffic> BusiestTrafficOf(const MovementView& ends) {
+  return CountedOrScheduled<BusiestTraffic>(
+      ends, [&](const TransferCounts& counts, int ranks) { return BusiestOfCounts(counts, ends, ranks); },
+      [](const TwoWayTraffic& traffic) {
+        return BusiestTraffic{traffic.forward.busiest, traffic.adjoint.busiest, traffic.is_identity,
+                              !traffic.forward.algorithm.empty()};
+      });
 }
 
 absl::StatusOr<Traffic> TrafficOf(const Layout& from, const Layout& to) {

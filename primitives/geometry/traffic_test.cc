@@ -19,6 +19,7 @@
 #include "primitives/geometry/movement_plan.h"
 #include "primitives/geometry/random_cases.h"
 #include "primitives/geometry/reading.h"
+#include "primitives/geometry/transfer_counts.h"
 #include "primitives/geometry/window.h"
 
 namespace adjoin {
@@ -150,6 +151,14 @@ void ExpectExact(const MovementEnds& ends, const std::string& where) {
   EXPECT_EQ(counted->is_identity, slow->is_identity) << what;
   EXPECT_EQ(counted->forward.total_bytes, slow->forward.total_bytes) << what;
   EXPECT_EQ(counted->adjoint.busiest, slow->adjoint.busiest) << what;
+  const auto busiest = BusiestTrafficOf(
+      {ends.from, ends.to, ends.readings, ends.read.has_value() ? *ends.read : ends.from, ends.source});
+  ASSERT_TRUE(busiest.ok()) << busiest.status() << what;
+  EXPECT_EQ(busiest->forward, slow->forward.busiest) << what;
+  EXPECT_EQ(busiest->adjoint, slow->adjoint.busiest) << what;
+  EXPECT_EQ(busiest->is_identity, slow->is_identity) << what;
+  // The schedules name those groups only that pay.
+  EXPECT_TRUE(slow->forward.algorithm.empty() || busiest->has_groups) << what;
 }
 
 TEST(TrafficTest, OfSchedulesIsWhatTheRanksSend) {
@@ -186,6 +195,32 @@ TEST(TrafficTest, OfHaloExchangesEqualsTheSchedules) {
     Draw draw(seed + i);
     ExpectExact(RandomHaloExchange(draw), "ADJOIN_TEST_SEED=" + std::to_string(seed + i));
   }
+}
+
+// By the schedules of all ranks it would take minutes.
+TEST(TrafficTest, CountsHalosThatManyRanksReadOfCopiesElsewhere) {
+  constexpr int kSide = 64;
+  std::vector<int> ranks(kSide * kSide);
+  std::iota(ranks.begin(), ranks.end(), 0);
+  const Mesh rows = *Mesh::Create({kSide, kSide}, ranks);
+  const Layout from = *Layout::Create({1, 2, 4 * kSide, 4 * kSide}, DType::kFloat32, rows,
+                                      {Placement::Split(2), Placement::Broadcast()});
+  const Layout grid = *Layout::Partition(from.shape(), DType::kFloat32, {1, 1, kSide, kSide}, ranks);
+  const Reading window = *Window::Create({.kernel = 3, .pad_lo = 1, .pad_hi = 1});
+  const TwoWayTraffic traffic =
+      *TwoWayTrafficOf({.from = from, .to = grid, .readings = {{2, window}, {3, window}}, .read = grid});
+  int64_t sent = 0, received = 0, messages = 0;
+  for (const RankTraffic& rank : traffic.forward.rank) {
+    sent += rank.bytes_sent + rank.bytes_kept;
+    received += rank.bytes_received + rank.bytes_kept;
+    messages += rank.messages_sent - rank.messages_received;
+  }
+  // 4 x 4 cells of 2 channels, and the halos' that are not of the border.
+  const int64_t extent = 6 * kSide - 2;
+  EXPECT_EQ(sent, extent * extent * 2 * 4);
+  EXPECT_EQ(received, sent);
+  EXPECT_EQ(messages, 0);
+  EXPECT_GT(traffic.adjoint.busiest.bytes_added, 0);
 }
 
 TEST(TrafficTest, CountsTheExampleOfTheHeader) {

@@ -251,7 +251,8 @@ void TransferCounts::CountKept() {
     }
   }
   for (int64_t q = 0; q < to.size(); ++q) {
-    const std::optional<int64_t> p = same_mesh_ ? q : from.IndexOf(to.ranks()[q]);
+    const bool alike = same_mesh_ || (q < from.size() && from.ranks()[q] == to.ranks()[q]);
+    const std::optional<int64_t> p = alike ? q : from.IndexOf(to.ranks()[q]);
     if (!p.has_value()) continue;
     EndCounts &a = from_.ends[*p], &b = to_.ends[q];
     bool in_place = true;
@@ -288,7 +289,8 @@ bool TransferCounts::CountPairs() {
   // Each overlap by q; a destination's combinations of parts are walked through in order.
   std::vector<std::vector<std::vector<const PartOverlap*>>> by_part(dims);
   for (int dim = 0; dim < dims; ++dim) {
-    if (!to_.dims[dim].plain || !from_.dims[dim].plain) return false;
+    // What is used of one part of the source could be used of another as well.
+    if (!from_.dims[dim].plain) return false;
     by_part[dim].resize(to_.dims[dim].extents.size());
     for (const PartOverlap& overlap : overlaps_[dim]) by_part[dim][overlap.q].push_back(&overlap);
   }
@@ -338,8 +340,9 @@ bool TransferCounts::CountPairs() {
         rest /= static_cast<int64_t>(choices.size());
         split += from_.part_position[dim][overlap.p];
         elements *= overlap.elements;
-        all_of_source = all_of_source && overlap.elements == from_.dims[dim].extents[overlap.p];
-        all_of_dest = all_of_dest && overlap.elements == to_.dims[dim].extents[overlap.q];
+        const bool one = overlap.runs == 1;
+        all_of_source = all_of_source && one && overlap.elements == from_.dims[dim].extents[overlap.p];
+        all_of_dest = all_of_dest && one && overlap.elements == to_.dims[dim].extents[overlap.q];
         is_own = is_own && from_.part_of[*own * dims + dim] == overlap.p;
       }
       int64_t copy = copies[turn % copies.size()];
@@ -374,10 +377,19 @@ bool TransferCounts::CountPairs() {
       if (!partners.empty()) counts.first = partners[0];
     }
   }
-  // Cells of a source meet in the adjoint where two of its destinations have the same parts.
-  for (int64_t p = 0; p < from.size(); ++p) {
+  return FindMeetings();
+}
+
+// Cells of a source meet in the adjoint where two of its destinations have them.
+bool TransferCounts::FindMeetings() {
+  const int dims = from_.layout->dims();
+  bool plain = true;
+  for (const DimParts& parts : to_.dims) plain = plain && parts.plain;
+  int64_t pairs = 0;
+  for (size_t p = 0; p < from_.ends.size(); ++p) {
+    const std::vector<int>& partners = from_.partners[p];
     std::vector<int64_t> parts;
-    for (int q : from_.partners[p]) {
+    for (int q : partners) {
       int64_t number = 0;
       for (int dim = 0; dim < dims; ++dim) {
         number = number * static_cast<int64_t>(to_.dims[dim].extents.size()) + to_.part_of[q * dims + dim];
@@ -385,53 +397,94 @@ bool TransferCounts::CountPairs() {
       parts.push_back(number);
     }
     std::sort(parts.begin(), parts.end());
-    from_.ends[p].meets = std::adjacent_find(parts.begin(), parts.end()) != parts.end();
+    bool& meets = from_.ends[p].meets;
+    meets = std::adjacent_find(parts.begin(), parts.end()) != parts.end();
+    for (size_t i = 0; i < partners.size() && !plain && !meets; ++i) {
+      for (size_t k = 0; k <= i && !meets; ++k) meets = ShareCells(static_cast<int>(p), partners[i], partners[k]);
+      pairs += static_cast<int64_t>(i) + 1;
+      if (pairs > kMostPairs) return false;
+    }
   }
   return true;
 }
 
-std::optional<TransferCounts> TransferCounts::Of(const Layout& from, const std::map<int, Reading>& source,
-                                                 const Layout& read, const std::map<int, Reading>& readings,
-                                                 const Layout& to) {
-  TransferCounts counts;
-  counts.from_.layout = &from;
-  counts.to_.layout = &to;
-  counts.same_mesh_ = from.mesh() == to.mesh();
-  counts.sums_ = ReduceOf(from) == ReduceOp::kSum;
+// True where the destinations at `a` and `b` both have a cell of what the source at `p` has; of one destination: where
+// it has one twice.
+bool TransferCounts::ShareCells(int p, int a, int b) const {
+  const int dims = from_.layout->dims();
+  bool twice = a != b;
+  for (int dim = 0; dim < dims; ++dim) {
+    const DimParts &source = from_.dims[dim], &dest = to_.dims[dim];
+    const int part = from_.part_of[p * dims + dim];
+    const int of_a = to_.part_of[a * dims + dim], of_b = to_.part_of[b * dims + dim];
+    bool shared = false;
+    for (int own = source.first_run[part]; own < source.first_run[part + 1]; ++own) {
+      for (int m = dest.first_run[of_a]; m < dest.first_run[of_a + 1]; ++m) {
+        for (int n = dest.first_run[of_b]; n < dest.first_run[of_b + 1]; ++n) {
+          const PartRun &x = dest.runs[m], &y = dest.runs[n], &z = source.runs[own];
+          if (std::max({x.lo, y.lo, z.lo}) >= std::min({x.hi, y.hi, z.hi})) continue;
+          shared = true;
+          twice = twice || m != n;
+        }
+      }
+    }
+    if (!shared) return false;
+  }
+  return twice;
+}
+
+void TransferCounts::Clear() {
+  for (End* end : {&from_, &to_}) {
+    end->axes.clear();
+    end->dims.clear();
+    end->ends.clear();
+    end->partners.clear();
+    end->factor = 1;
+  }
+  listed_ = false;
+  overlaps_.clear();
+}
+
+bool TransferCounts::Count(const Layout& from, const std::map<int, Reading>& source, const Layout& read,
+                           const std::map<int, Reading>& readings, const Layout& to) {
+  Clear();
+  from_.layout = &from;
+  to_.layout = &to;
+  same_mesh_ = from.mesh() == to.mesh();
+  sums_ = ReduceOf(from) == ReduceOp::kSum;
   const int dims = from.dims();
   for (int dim = 0; dim < dims; ++dim) {
     const auto selected = source.find(dim), reading = readings.find(dim);
-    counts.from_.dims.push_back(selected == source.end() ? PartsOf(from, dim)
-                                                         : PartsOf(from, selected->second, from, dim));
-    counts.to_.dims.push_back(reading == readings.end() ? PartsOf(readings.empty() ? to : read, dim)
-                                                        : PartsOf(read, reading->second, to, dim));
-    counts.overlaps_.push_back(OverlapsOf(counts.from_.dims.back(), counts.to_.dims.back()));
+    from_.dims.push_back(selected == source.end() ? PartsOf(from, dim) : PartsOf(from, selected->second, from, dim));
+    to_.dims.push_back(reading == readings.end() ? PartsOf(readings.empty() ? to : read, dim)
+                                                 : PartsOf(read, reading->second, to, dim));
+    overlaps_.push_back(OverlapsOf(from_.dims.back(), to_.dims.back()));
   }
-  SetAxes(counts.from_);
-  SetAxes(counts.to_);
-  counts.LinkAxes();
-  SetPositions(counts.from_);
-  SetPositions(counts.to_);
+  SetAxes(from_);
+  SetAxes(to_);
+  LinkAxes();
+  SetPositions(from_);
+  SetPositions(to_);
   int64_t copies = 1;
   for (int axis = 0; axis < from.mesh().axes(); ++axis) {
     if (from.placements()[axis].kind == Kind::kBroadcast) copies *= from.mesh().shape()[axis];
   }
-  if (!counts.same_mesh_ && copies > 1) {
-    if (!counts.CountPairs()) return std::nullopt;
+  if (!same_mesh_ && copies > 1) {
+    if (!CountPairs()) return false;
   } else {
-    for (End* end : {&counts.from_, &counts.to_}) {
+    for (End* end : {&from_, &to_}) {
       end->rows.resize(dims);
       end->fixed_of_partner.resize(dims);
     }
     for (int dim = 0; dim < dims; ++dim) {
-      counts.FillRows(counts.from_, counts.to_, dim, /*own_is_from=*/true);
-      counts.FillRows(counts.to_, counts.from_, dim, /*own_is_from=*/false);
+      FillRows(from_, to_, dim, /*own_is_from=*/true);
+      FillRows(to_, from_, dim, /*own_is_from=*/false);
     }
-    CountProducts(counts.from_, counts.to_);
-    CountProducts(counts.to_, counts.from_);
+    CountProducts(from_, to_);
+    CountProducts(to_, from_);
   }
-  counts.CountKept();
-  return counts;
+  CountKept();
+  return true;
 }
 
 std::vector<int> TransferCounts::PartnersOf(Side side, int position) const {

@@ -1,9 +1,11 @@
 // How many elements each rank sends and receives in a movement, how many messages, and with whom: counted without a
 // schedule per rank.
 //
-//   const std::optional<TransferCounts> counts = TransferCounts::Of(from, source, read, readings, to);
-//   counts->from()[2].elements;            // that the third rank of the source's mesh sends, to itself included
-//   counts->PartnersOf(Side::kFrom, 2);    // to whom, as positions in the destination's mesh
+//   TransferCounts counts;
+//   if (!counts.Count(from, source, read, readings, to)) return;   // only schedules tell
+//   counts.from()[2].elements;            // that the third rank of the source's mesh sends, to itself included
+//   counts.PartnersOf(Side::kFrom, 2);    // to whom, as positions in the destination's mesh
+//   BusiestTrafficOf({from, to, readings, read, source})->forward.bytes_sent;
 //
 // What two ranks exchange is a box: its volume is a product over the tensor's dims, and each factor depends on the
 // parts of the dim that the two hold. On one mesh the selection (exchange_schedule.h) decides axis by axis. So the sum
@@ -22,6 +24,7 @@
 #include "primitives/geometry/layout.h"
 #include "primitives/geometry/mesh.h"
 #include "primitives/geometry/reading.h"
+#include "primitives/geometry/traffic.h"
 
 namespace adjoin {
 
@@ -41,11 +44,12 @@ struct EndCounts {
 
 class TransferCounts {
  public:
-  // The movement from `from` to `to`, or, with readings, to what the outputs in layout `to` read of `read`; `source`:
-  // the cells of `from` that are used. All are as MovementEnds has them (traffic.h) and have passed its checks.
-  // Absent where only schedules tell.
-  static std::optional<TransferCounts> Of(const Layout& from, const std::map<int, Reading>& source, const Layout& read,
-                                          const std::map<int, Reading>& readings, const Layout& to);
+  // Counts the movement from `from` to `to`, or, with readings, to what the outputs in layout `to` read of `read`;
+  // `source`: the cells of `from` that are used. All are as MovementEnds has them (traffic.h), have passed its checks,
+  // and must outlive this. Returns false where only schedules tell. What was counted before is replaced, in the same
+  // memory.
+  bool Count(const Layout& from, const std::map<int, Reading>& source, const Layout& read,
+             const std::map<int, Reading>& readings, const Layout& to);
 
   // By position in the side's mesh.
   const std::vector<EndCounts>& from() const { return from_.ends; }
@@ -90,7 +94,7 @@ class TransferCounts {
     int64_t factor = 1;                               // partners that differ in no part
   };
 
-  TransferCounts() = default;
+  void Clear();
   static void SetAxes(End& end);
   void LinkAxes();
   static void SetPositions(End& end);
@@ -99,6 +103,8 @@ class TransferCounts {
                         int64_t fixed, std::vector<Row>& rows);
   static void CountProducts(End& own, const End& other);
   bool CountPairs();
+  bool FindMeetings();
+  bool ShareCells(int p, int a, int b) const;
   void CountKept();
 
   const End& EndOf(Side side) const { return side == Side::kFrom ? from_ : to_; }
@@ -109,6 +115,26 @@ class TransferCounts {
   bool listed_ = false;                             // the pairs, in End::partners
   std::vector<std::vector<PartOverlap>> overlaps_;  // by dim; sorted by q, then p
 };
+
+// A movement as MovementEnds has it, of parts that somebody else holds. `read`: as the source, where there is none.
+struct MovementView {
+  const Layout& from;
+  const Layout& to;
+  const std::map<int, Reading>& readings;
+  const Layout& read;
+  const std::map<int, Reading>& source;
+};
+
+// What a movement makes the busiest ranks do, where nobody asks for each of them.
+struct BusiestTraffic {
+  RankTraffic forward;  // by component the largest over the ranks
+  RankTraffic adjoint;
+  bool is_identity = false;  // as TwoWayTraffic
+  bool has_groups = false;   // some ranks' tensors could take a collective operation, whether it pays or not
+};
+
+// As TwoWayTrafficOf (traffic.h), in a fraction of the time and without memory for every rank. Errors: as that.
+absl::StatusOr<BusiestTraffic> BusiestTrafficOf(const MovementView& ends);
 
 }  // namespace adjoin
 
