@@ -34,41 +34,43 @@ bool IsCopied(const Reading& reading, Interval outputs, int64_t extent) {
 }
 
 // The shape of Distribution::View of the rank where the operator ends, without the views of all ranks.
-absl::StatusOr<LayerSizes::Shape> DestinationShape(const OperatorPlan& op, int rank) {
-  ADJOIN_ASSIGN_OR_RETURN(const MovementEnds ends, MovementEndsOf(op));
-  if (ends.readings.empty()) return ends.to.LocalShape(rank);
-  const Layout& read = ends.read.has_value() ? *ends.read : ends.from;
-  ADJOIN_RETURN_IF_ERROR(CheckReadings(read, ends.readings, ends.to));
+absl::StatusOr<LayerSizes::Shape> DestinationShape(PlanGeometry& geometry, const OperatorPlan& op, int rank) {
+  ADJOIN_ASSIGN_OR_RETURN(const MovementEnds* ends, geometry.EndsOf(op));
+  if (ends->readings.empty()) return ends->to.LocalShape(rank);
+  const Layout& read = ends->read.has_value() ? *ends->read : ends->from;
   LayerSizes::Shape shape = read.LocalShape(rank);
   if (!read.mesh().Has(rank)) return shape;
-  const Box outputs = ends.to.BoxOf(rank);
-  for (const auto& [dim, reading] : ends.readings) {
+  const Box outputs = ends->to.BoxOf(rank);
+  for (const auto& [dim, reading] : ends->readings) {
     shape[dim] = reading.Needed(outputs[dim], read.shape()[dim]).fetched;
   }
   return shape;
 }
 
 // The local tensor of an input where the kernel reads it.
-absl::StatusOr<LayerSizes::Shape> ReadShape(const ProgramPlan& program, const LayerPlan& layer, int input, int rank) {
+absl::StatusOr<LayerSizes::Shape> ReadShape(PlanGeometry& geometry, const ProgramPlan& program, const LayerPlan& layer,
+                                            int input, int rank) {
   const ValuePlan& value = program.value(layer.input(input));
   const OperatorPlan* op = OperatorOf(program, layer, InputRole(input));
   if (op == nullptr && value.has_read()) op = &value.read();
-  if (op != nullptr) return DestinationShape(*op, rank);
-  ADJOIN_ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(value.layout()));
-  return layout.LocalShape(rank);
+  if (op != nullptr) return DestinationShape(geometry, *op, rank);
+  ADJOIN_ASSIGN_OR_RETURN(const Layout* layout, geometry.LayoutOf(value.layout()));
+  return layout->LocalShape(rank);
 }
 
-absl::Status AddInputs(const ProgramPlan& program, const LayerPlan& layer, int rank, LocalSizes& local) {
+absl::Status AddInputs(PlanGeometry& geometry, const ProgramPlan& program, const LayerPlan& layer, int rank,
+                       LocalSizes& local) {
   for (int i = 0; i < layer.input_size(); ++i) {
     const ValuePlan& value = program.value(layer.input(i));
-    ADJOIN_ASSIGN_OR_RETURN(const Layout x, LayoutFromProto(value.layout()));
-    ADJOIN_ASSIGN_OR_RETURN(LayerSizes::Shape shape, ReadShape(program, layer, i, rank));
+    ADJOIN_ASSIGN_OR_RETURN(const Layout* stored, geometry.LayoutOf(value.layout()));
+    const Layout& x = *stored;
+    ADJOIN_ASSIGN_OR_RETURN(LayerSizes::Shape shape, ReadShape(geometry, program, layer, i, rank));
     bool moved = OperatorOf(program, layer, InputRole(i)) != nullptr;
     for (int r = 0; i < layer.reading_size() && r < layer.reading(i).dim_size(); ++r) {
-      ADJOIN_ASSIGN_OR_RETURN(const Layout reader, LayoutFromProto(layer.reading(i).reader()));
+      ADJOIN_ASSIGN_OR_RETURN(const Layout* reader, geometry.LayoutOf(layer.reading(i).reader()));
       const int dim = static_cast<int>(layer.reading(i).dim(r).dim());
-      ADJOIN_ASSIGN_OR_RETURN(const Reading reading, ReadingFromProto(layer.reading(i).dim(r), x, reader));
-      const Interval outputs = reader.BoxOf(rank)[dim];
+      ADJOIN_ASSIGN_OR_RETURN(const Reading reading, ReadingFromProto(layer.reading(i).dim(r), x, *reader));
+      const Interval outputs = reader->BoxOf(rank)[dim];
       if (!IsCopied(reading, outputs, x.shape()[dim])) continue;
       shape[dim] =
           reading.As<IndexSelection>() != nullptr ? outputs.size() : reading.Reads(outputs, x.shape()[dim]).size();
@@ -81,25 +83,46 @@ absl::Status AddInputs(const ProgramPlan& program, const LayerPlan& layer, int r
   return absl::OkStatus();
 }
 
-absl::Status AddParameters(const Plan& plan, const ProgramPlan& program, const LayerPlan& layer, int rank,
-                           LocalSizes& local) {
+absl::Status AddParameters(PlanGeometry& geometry, const Plan& plan, const ProgramPlan& program, const LayerPlan& layer,
+                           int rank, LocalSizes& local) {
   for (const ParameterUse& use : layer.parameter()) {
     const ParameterPlan& parameter = plan.parameter(use.index());
     if (parameter.buffer()) continue;
     const OperatorPlan* op = OperatorOf(program, layer, use.role());
-    ADJOIN_ASSIGN_OR_RETURN(const Layout home, LayoutFromProto(parameter.home()));
-    ADJOIN_ASSIGN_OR_RETURN(const Layout read, LayoutFromProto(op != nullptr ? op->to() : parameter.home()));
-    local.sizes.parameter.push_back(read.LocalShape(rank));
-    const LayerSizes::Shape block = home.LocalShape(rank);
+    ADJOIN_ASSIGN_OR_RETURN(const Layout* home, geometry.LayoutOf(parameter.home()));
+    ADJOIN_ASSIGN_OR_RETURN(const Layout* read, geometry.LayoutOf(op != nullptr ? op->to() : parameter.home()));
+    local.sizes.parameter.push_back(read->LocalShape(rank));
+    const LayerSizes::Shape block = home->LocalShape(rank);
     local.parameter.push_back({.index = use.index(),
-                               .copied = op != nullptr || home.dtype() != local.sizes.type,
-                               .home_bytes = BytesOf(block, home.dtype()),
+                               .copied = op != nullptr || home->dtype() != local.sizes.type,
+                               .home_bytes = BytesOf(block, home->dtype()),
                                .home_elements = BoundedProduct(block)});
   }
   return absl::OkStatus();
 }
 
 }  // namespace
+
+absl::StatusOr<const Layout*> PlanGeometry::LayoutOf(const LayoutPlan& message) {
+  std::unique_ptr<const Layout>& known = layouts_[&message];
+  if (known == nullptr) {
+    ADJOIN_ASSIGN_OR_RETURN(Layout layout, LayoutFromProto(message));
+    known = std::make_unique<const Layout>(std::move(layout));
+  }
+  return known.get();
+}
+
+absl::StatusOr<const MovementEnds*> PlanGeometry::EndsOf(const OperatorPlan& op) {
+  std::unique_ptr<const MovementEnds>& known = ends_[&op];
+  if (known == nullptr) {
+    ADJOIN_ASSIGN_OR_RETURN(MovementEnds ends, MovementEndsOf(op));
+    if (!ends.readings.empty()) {
+      ADJOIN_RETURN_IF_ERROR(CheckReadings(ends.read.has_value() ? *ends.read : ends.from, ends.readings, ends.to));
+    }
+    known = std::make_unique<const MovementEnds>(std::move(ends));
+  }
+  return known.get();
+}
 
 const OperatorPlan* OperatorOf(const ProgramPlan& program, const LayerPlan& layer, const std::string& role) {
   for (const OperatorUse& use : layer.op()) {
@@ -108,35 +131,41 @@ const OperatorPlan* OperatorOf(const ProgramPlan& program, const LayerPlan& laye
   return nullptr;
 }
 
-absl::StatusOr<LocalSizes> LocalSizesOf(const Plan& plan, const ProgramPlan& program, const LayerPlan& layer,
-                                        int rank) {
+absl::StatusOr<LocalSizes> LocalSizesOf(const Plan& plan, const ProgramPlan& program, const LayerPlan& layer, int rank,
+                                        PlanGeometry* geometry) {
   LocalSizes local;
   LayerSizes& sizes = local.sizes;
-  ADJOIN_RETURN_IF_ERROR(AddInputs(program, layer, rank, local));
-  ADJOIN_ASSIGN_OR_RETURN(const Layout compute, LayoutFromProto(layer.compute()));
-  sizes.output = compute.LocalShape(rank);
-  sizes.type = compute.dtype();
-  ADJOIN_RETURN_IF_ERROR(AddParameters(plan, program, layer, rank, local));
+  ADJOIN_RETURN_IF_ERROR(AddInputs(*geometry, program, layer, rank, local));
+  ADJOIN_ASSIGN_OR_RETURN(const Layout* compute, geometry->LayoutOf(layer.compute()));
+  sizes.output = compute->LocalShape(rank);
+  sizes.type = compute->dtype();
+  ADJOIN_RETURN_IF_ERROR(AddParameters(*geometry, plan, program, layer, rank, local));
   for (int dim = 2; dim < static_cast<int>(sizes.output.size()); ++dim) {
     const OperatorPlan* op = OperatorOf(program, layer, EdgeRole(dim));
     if (op == nullptr) continue;
     sizes.edge.resize(sizes.output.size());
-    const Interval part = compute.BoxOf(rank)[dim];
-    sizes.edge[dim].neighbours = (part.lo > 0 ? 1 : 0) + (part.hi < compute.shape()[dim] ? 1 : 0);
+    const Interval part = compute->BoxOf(rank)[dim];
+    sizes.edge[dim].neighbours = (part.lo > 0 ? 1 : 0) + (part.hi < compute->shape()[dim] ? 1 : 0);
     for (const ReadingPlan& reading : op->reading()) {
       if (static_cast<int>(reading.dim()) == dim) sizes.edge[dim].reach = reading.edge().reach();
     }
   }
   if (layer.spec().has_attention() && layer.reading_size() > 0) {
     // [batch, queries, heads]
-    ADJOIN_ASSIGN_OR_RETURN(const Layout heads, LayoutFromProto(layer.reading(0).reader()));
-    sizes.heads = heads.LocalShape(rank).back();
+    ADJOIN_ASSIGN_OR_RETURN(const Layout* heads, geometry->LayoutOf(layer.reading(0).reader()));
+    sizes.heads = heads->LocalShape(rank).back();
   }
   for (const std::string& role : layer.role()) {
     sizes.shared = sizes.shared || role == kRoleLargest || role == kRoleMax;
     if (role == RingRole(sizes.key_parts)) ++sizes.key_parts;
   }
   return local;
+}
+
+absl::StatusOr<LocalSizes> LocalSizesOf(const Plan& plan, const ProgramPlan& program, const LayerPlan& layer,
+                                        int rank) {
+  PlanGeometry geometry;
+  return LocalSizesOf(plan, program, layer, rank, &geometry);
 }
 
 absl::StatusOr<LocalSizes> LocalSizesOf(const ProgramPlan& program, const LossPlan& loss, int rank) {

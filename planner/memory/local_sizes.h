@@ -6,14 +6,33 @@
 #ifndef ADJOIN_PLANNER_MEMORY_LOCAL_SIZES_H_
 #define ADJOIN_PLANNER_MEMORY_LOCAL_SIZES_H_
 
+#include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "planner/memory/layer_memory.h"
+#include "primitives/geometry/layout.h"
+#include "primitives/geometry/traffic.h"
 #include "proto/plan.pb.h"
 
 namespace adjoin {
+
+// The layouts and the ends of movements that a plan's messages describe, each made once: who looks at many ranks asks
+// for the same ones for each of them. Messages are known by their addresses: they must stay where they are, unchanged,
+// as long as this is asked. The answers stay valid as long as this is there. One thread at a time.
+class PlanGeometry {
+ public:
+  // Errors: as LayoutFromProto.
+  absl::StatusOr<const Layout*> LayoutOf(const LayoutPlan& message);
+  // Errors: as MovementEndsOf; as CheckReadings.
+  absl::StatusOr<const MovementEnds*> EndsOf(const OperatorPlan& op);
+
+ private:
+  std::unordered_map<const LayoutPlan*, std::unique_ptr<const Layout>> layouts_;
+  std::unordered_map<const OperatorPlan*, std::unique_ptr<const MovementEnds>> ends_;
+};
 
 struct LocalSizes {
   LayerSizes sizes;
@@ -33,6 +52,9 @@ const OperatorPlan* OperatorOf(const ProgramPlan& program, const LayerPlan& laye
 
 // `layer`: of `program`, a program of `plan`. Errors: as LayoutFromProto, ReadingFromProto and DistributionsOf.
 absl::StatusOr<LocalSizes> LocalSizesOf(const Plan& plan, const ProgramPlan& program, const LayerPlan& layer, int rank);
+// The same, for many ranks of one plan.
+absl::StatusOr<LocalSizes> LocalSizesOf(const Plan& plan, const ProgramPlan& program, const LayerPlan& layer, int rank,
+                                        PlanGeometry* geometry);
 
 // The same of a loss: its inputs are the prediction and, where the loss has one, the variance. Errors: likewise.
 absl::StatusOr<LocalSizes> LocalSizesOf(const ProgramPlan& program, const LossPlan& loss, int rank);

@@ -45,7 +45,8 @@ absl::StatusOr<RankMemory> PredictStepMemory(const Plan& plan, const ProgramPlan
 // read ahead.
 absl::StatusOr<RankMemory> PredictMemory(const Plan& plan, int rank);
 
-// Predicts the rank that needs most: of many ranks, those with the largest parts are compared.
+// Predicts the rank that needs most. Of ranks with equal parts and equally many neighbours one is looked at, and of
+// many such classes those with the largest parts, and that with most neighbours.
 absl::StatusOr<RankMemory> PredictLargestMemory(const Plan& plan);
 
 }  // namespace adjoin

@@ -12,18 +12,9 @@
 #include "primitives/geometry/layout.h"
 
 namespace adjoin {
-namespace {
-
-absl::StatusOr<int64_t> LocalBytes(const LayoutPlan& plan, int rank) {
-  ADJOIN_ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(plan));
-  return BytesOf(layout.LocalShape(rank), layout.dtype());
-}
-
-}  // namespace
-
 absl::Status StepSimulation::PrepareLayer(int index) {
   const LayerPlan& layer = program_.layer(index);
-  ADJOIN_ASSIGN_OR_RETURN(const LocalSizes local, LocalSizesOf(plan_, program_, layer, rank_));
+  ADJOIN_ASSIGN_OR_RETURN(const LocalSizes local, LocalSizesOf(plan_, program_, layer, rank_, &geometry_));
   Step step;
   step.name = layer.name();
   step.layer = index;
@@ -75,7 +66,8 @@ absl::Status StepSimulation::PrepareLoss(int index) {
 
 absl::Status StepSimulation::Prepare() {
   for (const ValuePlan& value : program_.value()) {
-    ADJOIN_ASSIGN_OR_RETURN(int64_t bytes, LocalBytes(value.layout(), rank_));
+    ADJOIN_ASSIGN_OR_RETURN(const Layout* layout, geometry_.LayoutOf(value.layout()));
+    int64_t bytes = BytesOf(layout->LocalShape(rank_), layout->dtype());
     if (value.has_read()) {
       ADJOIN_ASSIGN_OR_RETURN(const OperatorEnds ends, DistributionsOf(value.read()));
       bytes = BytesOf(ends.to.View(rank_).shape, ends.to.dtype());

@@ -1,6 +1,6 @@
 // One step of a program on one rank, tensor by tensor.
 //
-//   StepSimulation step(plan, program, rank, &ledger);
+//   StepSimulation step(plan, program, rank, &geometry, &ledger);
 //   ADJOIN_RETURN_IF_ERROR(step.Prepare());
 //   step.Run();                       // forward, and backward where the program trains
 #ifndef ADJOIN_PLANNER_MEMORY_STEP_SIMULATION_H_
@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "layers/rules/recomputed_runs.h"
 #include "planner/memory/layer_memory.h"
+#include "planner/memory/local_sizes.h"
 #include "planner/memory/memory_ledger.h"
 #include "proto/plan.pb.h"
 
@@ -20,8 +21,8 @@ namespace adjoin {
 
 class StepSimulation {
  public:
-  StepSimulation(const Plan& plan, const ProgramPlan& program, int rank, MemoryLedger* ledger)
-      : plan_(plan), program_(program), rank_(rank), ledger_(*ledger) {}
+  StepSimulation(const Plan& plan, const ProgramPlan& program, int rank, PlanGeometry* geometry, MemoryLedger* ledger)
+      : plan_(plan), program_(program), rank_(rank), geometry_(*geometry), ledger_(*ledger) {}
 
   // Errors: as LayoutFromProto.
   absl::Status Prepare();
@@ -73,6 +74,7 @@ class StepSimulation {
   const Plan& plan_;
   const ProgramPlan& program_;
   const int rank_;
+  PlanGeometry& geometry_;
   MemoryLedger& ledger_;
   std::vector<Step> layers_, losses_;
   std::vector<int64_t> value_bytes_;

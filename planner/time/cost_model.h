@@ -51,6 +51,8 @@ class CostModel {
                   DType type = DType::kFloat32) const;
   // One tensor added to another in place, as gradients of a value that several layers read.
   double OfAdd(int64_t elements, DType type) const;
+  // A call through LibTorch's autograd, whatever it does.
+  double OfCall() const { return launch_seconds_; }
   // Once in a step, whatever the network is.
   double OfStep() const { return step_seconds_; }
 

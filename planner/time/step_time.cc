@@ -11,7 +11,6 @@
 #include "base/status_macros.h"
 #include "layers/conv/edge_roles.h"
 #include "layers/rules/find_program.h"
-#include "layers/rules/layout_proto.h"
 #include "layers/rules/recomputed_runs.h"
 #include "layers/rules/roles.h"
 #include "planner/memory/local_sizes.h"
@@ -102,6 +101,10 @@ class Timeline {
     std::vector<StepTime::Layer> time;  // by rank that is looked at
   };
 
+  // Parts of a batch, which go through the network one after another.
+  int64_t Passes() const {
+    return static_cast<int64_t>(std::clamp<uint64_t>(plan_.spec().train().microbatches(), 1, 1 << 30));
+  }
   double OnItsCore(double seconds) const { return seconds * options_.ranks_per_core; }
   // A kernel's seconds on a rank that is looked at.
   double Computed(size_t i, double seconds) const {
@@ -130,6 +133,7 @@ class Timeline {
   std::vector<RecomputedRun> recomputed_;
   using RanksTraffic = std::vector<std::pair<RankTraffic, RankTraffic>>;  // forward and adjoint, by rank looked at
   std::map<const OperatorPlan*, RanksTraffic> traffic_;
+  PlanGeometry geometry_;
   std::set<uint32_t> read_;                          // values that a layer before has read
   std::vector<std::vector<int64_t>> home_elements_;  // by rank that is looked at, of each trained parameter
 };
@@ -137,8 +141,8 @@ class Timeline {
 absl::StatusOr<Moved> Timeline::MovedBy(const OperatorPlan& op, bool adjoint) {
   auto found = traffic_.find(&op);
   if (found == traffic_.end()) {
-    ADJOIN_ASSIGN_OR_RETURN(const MovementEnds ends, MovementEndsOf(op));
-    ADJOIN_ASSIGN_OR_RETURN(const TwoWayTraffic traffic, TwoWayTrafficOf(ends));
+    ADJOIN_ASSIGN_OR_RETURN(const MovementEnds* ends, geometry_.EndsOf(op));
+    ADJOIN_ASSIGN_OR_RETURN(const TwoWayTraffic traffic, TwoWayTrafficOf(*ends));
     RanksTraffic of_ranks(ranks_.size());
     for (size_t i = 0; i < ranks_.size() && !traffic.is_identity; ++i) {
       const size_t rank = static_cast<size_t>(ranks_[i]);
@@ -180,7 +184,7 @@ absl::Status Timeline::Prepare(int index) {
     (use.role() == kRoleOutput ? step.after : edge ? step.edges : step.before).push_back(use.index());
   }
   for (const int rank : ranks_) {
-    ADJOIN_ASSIGN_OR_RETURN(const LocalSizes local, LocalSizesOf(plan_, program_, layer, rank));
+    ADJOIN_ASSIGN_OR_RETURN(const LocalSizes local, LocalSizesOf(plan_, program_, layer, rank, &geometry_));
     step.seconds.push_back(model_.OfLayer(layer.spec(), local.sizes, input_gradient, trained));
     CostModel::KernelSeconds edges;
     for (size_t dim = 2; dim < local.sizes.edge.size(); ++dim) {
@@ -224,8 +228,13 @@ absl::Status Timeline::PrepareLosses() {
 absl::Status Timeline::MoveOf(Step& step, uint32_t op, bool adjoint, const std::vector<double>* began) {
   const OperatorPlan& plan = program_.op(static_cast<int>(op));
   if (adjoint && !plan.differentiable()) return absl::OkStatus();
-  ADJOIN_ASSIGN_OR_RETURN(const Moved moved, MovedBy(plan, adjoint));
-  for (size_t i = 0; i < ranks_.size(); ++i) step.time[i].movement += moved.seconds[i];
+  ADJOIN_ASSIGN_OR_RETURN(Moved moved, MovedBy(plan, adjoint));
+  // A node of the graph on every rank, which the rates of movements do not have: forward it is made, backward it runs.
+  const double call = plan.differentiable() ? OnItsCore(model_.OfCall()) : 0;
+  for (size_t i = 0; i < ranks_.size(); ++i) {
+    moved.seconds[i] += call;
+    step.time[i].movement += moved.seconds[i];
+  }
   clocks_.Move(moved.seconds, moved.joined, began != nullptr ? *began : clocks_.Now());
   return absl::OkStatus();
 }
@@ -304,11 +313,15 @@ absl::Status Timeline::SumGradients() {
 void Timeline::Update() {
   for (const ParameterPlan& parameter : plan_.parameter()) {
     if (parameter.frozen() || parameter.buffer()) continue;
-    const auto home = LayoutFromProto(parameter.home());
-    if (!home.ok()) continue;  // not in a plan that the planner made
+    const auto found = geometry_.LayoutOf(parameter.home());
+    if (!found.ok()) continue;  // not in a plan that the planner made
+    const Layout* home = *found;
+    // Each part of a batch adds its gradient to that of the parts before.
+    const auto adds = static_cast<double>(Passes() - 1);
     for (size_t i = 0; i < ranks_.size(); ++i) {
       const int64_t elements = BoundedProduct(home->LocalShape(ranks_[i]));
       if (home->LocalShape(ranks_[i]).empty()) continue;
+      clocks_.Compute(i, Computed(i, adds * model_.OfAdd(elements, home->dtype())));
       clocks_.Compute(
           i, Computed(i, model_.OfUpdate(plan_.spec().train().optimizer(), elements, /*tensors=*/1, home->dtype())));
     }
@@ -332,7 +345,7 @@ absl::StatusOr<StepTime> Timeline::Run() {
   }
   clocks_.Meet();
   // Each part of a batch goes through the network in the same way.
-  const auto passes = static_cast<double>(std::clamp<uint64_t>(plan_.spec().train().microbatches(), 1, 1 << 30));
+  const auto passes = static_cast<double>(Passes());
   size_t busiest = 0;
   for (size_t i = 1; i < ranks_.size(); ++i) {
     if (passed[i].compute > passed[busiest].compute) busiest = i;

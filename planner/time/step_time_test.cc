@@ -14,8 +14,9 @@ namespace adjoin {
 namespace {
 
 // Every kernel takes a second forward and two backward, a movement a second for each message, and an update three.
-CostModel Model() {
+CostModel Model(double call = 0) {
   RateTable rates;
+  rates.set_launch_seconds(call);
   rates.set_machine("a test");
   rates.set_step_seconds(5);
   for (const char* kind : {"linear", "loss", "update", "activation", "copy", "sum"}) {
@@ -98,7 +99,18 @@ TEST(StepTimeTest, MicrobatchesMultiplyThePasses) {
   const auto two = PredictStepTime(PlanOf(1, "[1, 1]", "", "microbatches: 2"), Model());
   ASSERT_TRUE(one.ok() && two.ok()) << one.status() << two.status();
   EXPECT_NEAR(two->compute, 2 * one->compute, 1e-6);
-  EXPECT_NEAR(two->update, one->update, 1e-6);
+  EXPECT_NEAR(two->update, one->update + 1, 1e-6) << "the second part's gradient is added to the first one's";
+}
+
+TEST(StepTimeTest, EachMovementOfTheGraphIsACallInBothDirections) {
+  const Plan plan = PlanOf(2, "[1, 2]");
+  const auto without = PredictStepTime(plan, Model()), with = PredictStepTime(plan, Model(0.25));
+  ASSERT_TRUE(without.ok() && with.ok());
+  int differentiable = 0;
+  for (const OperatorPlan& op : plan.program(0).op()) differentiable += op.differentiable() ? 1 : 0;
+  ASSERT_GT(differentiable, 0);
+  EXPECT_NEAR(with->movement, without->movement + 2 * 0.25 * differentiable, 1e-6);
+  EXPECT_NEAR(with->compute, without->compute, 1e-6) << "kernels have been measured with their calls";
 }
 
 TEST(StepTimeTest, RanksThatShareACoreTakeTurns) {
