@@ -25,6 +25,8 @@ namespace adjoin {
 namespace {
 
 constexpr int kMostTightenings = 16;
+// An alternative that nobody looks at is not judged where the search counts so many times the seconds of the choice.
+constexpr double kHopeless = 2;
 // Sums that the search for next best choices may look at.
 constexpr int64_t kMostWorkForNext = 100'000'000;
 
@@ -49,6 +51,8 @@ class Chooser {
   absl::Status Prepare();
   absl::Status Search(bool thrifty);
   absl::StatusOr<Judged> Judge(SearchOutcome outcome) const;
+  // Without its memory.
+  absl::StatusOr<Judged> JudgeTime(SearchOutcome outcome) const;
   double SecondsOf(const Plan& plan, double counted) const;
   absl::StatusOr<Judged> Choose();
   int GroupAtPeak(const RankMemory& memory) const;
@@ -142,12 +146,17 @@ absl::Status Chooser::Search(bool thrifty) {
 }
 
 absl::StatusOr<Judged> Chooser::Judge(SearchOutcome outcome) const {
+  ADJOIN_ASSIGN_OR_RETURN(Judged judged, JudgeTime(std::move(outcome)));
+  ADJOIN_ASSIGN_OR_RETURN(judged.memory, PredictLargestMemory(judged.plan));
+  return judged;
+}
+
+absl::StatusOr<Judged> Chooser::JudgeTime(SearchOutcome outcome) const {
   Judged judged;
   judged.spec = search_->Write(outcome);
   judged.outcome = std::move(outcome);
   ADJOIN_ASSIGN_OR_RETURN(judged.plan, Planner::Build(judged.spec, sizes_, rules_));
   ReadHalosFromFiles(&judged.plan);
-  ADJOIN_ASSIGN_OR_RETURN(judged.memory, PredictLargestMemory(judged.plan));
   judged.seconds = SecondsOf(judged.plan, judged.outcome.seconds + search_->step_seconds());
   return judged;
 }
@@ -333,7 +342,18 @@ void Chooser::TryUniform(const std::string& what, const LayoutSearch::Allowed& a
     return;
   }
   outcome.lower_bound = best.outcome.lower_bound;
-  absl::StatusOr<Judged> judged = Judge(std::move(outcome));
+  // The clock comes to other seconds than the search, but not to half of them.
+  const bool shown = options_.explain || least != nullptr;
+  if (!shown && outcome.seconds > kHopeless * best.outcome.seconds) return;
+  absl::StatusOr<Judged> judged = JudgeTime(std::move(outcome));
+  if (judged.ok() && (shown || judged->seconds < best.seconds)) {
+    const absl::StatusOr<RankMemory> memory = PredictLargestMemory(judged->plan);
+    if (memory.ok()) {
+      judged->memory = *memory;
+    } else {
+      judged = memory.status();
+    }
+  }
   if (!judged.ok()) {
     alternative->set_impossible(std::string(judged.status().message()));
     return;

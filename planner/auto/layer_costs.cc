@@ -89,7 +89,8 @@ LayerSizes SizesOf(const LayerOutcome& outcome, const std::vector<Layout>& x, st
 }  // namespace
 
 double LayerCosts::OneWay(const Layout& from, const ReadNeed& need, bool forward, bool adjoint) {
-  const MovementCosts::Pair& pair = movements_.Seconds(movements_.Layouts().Add(from), movements_.AddRead(need));
+  const int source = movements_.Layouts().Add(from);
+  const MovementCosts::Pair pair = movements_.Seconds(source, movements_.AddRead(need));
   return (forward ? pair.forward : 0) + (adjoint ? pair.adjoint : 0);
 }
 
@@ -100,7 +101,11 @@ const LayerCost& LayerCosts::Of(const Layer& layer, const std::vector<int>& inpu
   alike.clear_input();
   alike.clear_x();
   std::string key = alike.SerializeAsString();
-  for (size_t i = 0; i < inputs.size(); ++i) absl::StrAppend(&key, "|", inputs[i], input_grad[i] ? "g" : "");
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    // A rule may refuse a named input that it would move were it not named.
+    const bool named = static_cast<int>(i) < layer.x_size() && !layer.x(static_cast<int>(i)).empty();
+    absl::StrAppend(&key, "|", inputs[i], input_grad[i] ? "g" : "", named ? "x" : "");
+  }
   const auto it = known_.find(key);
   if (it != known_.end()) return it->second;
   return known_.emplace(std::move(key), Ask(layer, inputs, input_grad, layouts)).first->second;
@@ -136,9 +141,9 @@ LayerCost LayerCosts::Ask(const Layer& layer, const std::vector<int>& inputs, co
     const InputNeed& need = outcome->input[i];
     const Layout& read = need.layout.has_value() ? *need.layout : x[i];
     cost.moves_input = cost.moves_input || read != x[i];
-    ReadNeed wanted{read};
+    ReadNeed wanted{&read};
     if (!need.readings.empty()) {
-      wanted = {need.reader.has_value() ? *need.reader : outcome->compute, need.readings, read};
+      wanted = {need.reader.has_value() ? &*need.reader : &outcome->compute, &need.readings, &read};
     }
     const int number = movements_.AddRead(wanted);
     cost.read.push_back(number);
@@ -166,7 +171,7 @@ LayerCost LayerCosts::Ask(const Layer& layer, const std::vector<int>& inputs, co
       if (other.ok()) cost.home.push_back(CountHome(*other, home, shares));
     }
   }
-  cost.parameter = std::move(outcome->parameter);
+  if (options_.keeps_parameters) cost.parameter = std::move(outcome->parameter);
   return cost;
 }
 
@@ -219,12 +224,12 @@ void LayerCosts::CountInnerMovements(const LayerOutcome& outcome, bool input_gra
   for (const MovementNeed& need : outcome.movement) {
     if (need.backward && !grad && !trained) continue;
     const bool adjoint = (grad || (trained && need.of_parameters)) && !need.constant;
-    const ReadNeed wanted{need.to, need.readings, std::nullopt, need.source};
+    const ReadNeed wanted{&need.to, &need.readings, nullptr, &need.source};
     (need.backward ? backward : forward) += OneWay(need.from, wanted, true, false);
     if (adjoint) backward += OneWay(need.from, wanted, false, true);
   }
-  forward += OneWay(outcome.compute, {outcome.output}, true, false);
-  if (grad || trained) backward += OneWay(outcome.compute, {outcome.output}, false, true);
+  forward += OneWay(outcome.compute, {&outcome.output}, true, false);
+  if (grad || trained) backward += OneWay(outcome.compute, {&outcome.output}, false, true);
   cost.movement_seconds = forward + backward;
   cost.again_seconds = cost.forward_seconds + forward;
 }
@@ -236,7 +241,7 @@ HomeCost LayerCosts::CountHome(const LayerOutcome& outcome, Home home, bool shar
   DType type = options_.parameters;
   for (const ParameterNeed& need : outcome.parameter) {
     const bool trained = options_.training && !need.buffer && !outcome.spec.frozen();
-    cost.movement_seconds += options_.passes * OneWay(need.home, {need.needed}, true, trained);
+    cost.movement_seconds += options_.passes * OneWay(need.home, {&need.needed}, true, trained);
     const std::vector<int64_t> part = LargestPart(need.home);
     const int64_t bytes = BytesOf(part, need.home.dtype());
     const int copies = trained ? 2 + StatesOf(options_.optimizer) : 1;
@@ -246,7 +251,7 @@ HomeCost LayerCosts::CountHome(const LayerOutcome& outcome, Home home, bool shar
     ++tensors;
     type = need.home.dtype();
     const auto dual = need.home.Dual();
-    if (dual.ok() && *dual != need.home) cost.movement_seconds += OneWay(*dual, {need.home}, true, false);
+    if (dual.ok() && *dual != need.home) cost.movement_seconds += OneWay(*dual, {&need.home}, true, false);
   }
   cost.seconds = cost.movement_seconds;
   double slowest = 1;

@@ -40,14 +40,14 @@ struct LayerCost {
   int output = -1;             // layout
   double forward_seconds = 0;  // the busiest rank's kernel
   double backward_seconds = 0;
-  double movement_seconds = 0;  // within the layer, forward and backward
-  double again_seconds = 0;     // forward once more, movements included
-  std::vector<HomeCost> home;   // the first is the rule's own; empty for a layer without parameters: none
-  std::vector<ParameterNeed> parameter;
-  int64_t weight_cells = 0;          // of parameters of two dims or more, on the rank that has most
-  bool has_weights = false;          // parameters of two dims or more
-  bool moves_input = false;          // reads an input in another layout than it is given in
-  std::vector<int64_t> input_bytes;  // as read, on the rank that has most
+  double movement_seconds = 0;           // within the layer, forward and backward
+  double again_seconds = 0;              // forward once more, movements included
+  std::vector<HomeCost> home;            // the first is the rule's own; empty for a layer without parameters: none
+  std::vector<ParameterNeed> parameter;  // where LayerCostsOptions.keeps_parameters says so
+  int64_t weight_cells = 0;              // of parameters of two dims or more, on the rank that has most
+  bool has_weights = false;              // parameters of two dims or more
+  bool moves_input = false;              // reads an input in another layout than it is given in
+  std::vector<int64_t> input_bytes;      // as read, on the rank that has most
   std::vector<bool> keeps_input;
   bool keeps_output = false;
   int64_t output_bytes = 0;
@@ -63,8 +63,9 @@ struct LayerCostsOptions {
   DType parameters = DType::kFloat32;
   bool training = false;
   Optimizer optimizer;
-  int passes = 1;          // micro-batches of a step
-  bool all_homes = false;  // also homes other than the rule's own
+  int passes = 1;                 // micro-batches of a step
+  bool all_homes = false;         // also homes other than the rule's own
+  bool keeps_parameters = false;  // LayerCost::parameter is asked for
   // By rank, how many times as long it computes as the fastest (planner/time/rank_rates.h); empty: all are as fast.
   std::vector<double> slowness = {};
 };

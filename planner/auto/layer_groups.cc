@@ -28,6 +28,11 @@ LayerGroups::LayerGroups(const JobSpec& job, const Plan& serial, const LayerRule
     : job_(job), serial_(serial), options_(std::move(options)), movements_(model, kChangeSeconds) {
   const bool training = serial.program(0).training();
   passes_ = training ? static_cast<int>(std::max<uint32_t>(1, job.train().microbatches())) : 1;
+  for (const Layer& layer : job.layer()) {
+    if (layer.weights_of().empty()) continue;
+    shares_.insert(layer.name());
+    shares_.insert(layer.weights_of());
+  }
   NumberTypes types;
   if (const auto named = NumberTypesOf(job); named.ok()) types = *named;
   costs_ = std::make_unique<LayerCosts>(LayerCostsOptions{.rules = rules,
@@ -38,13 +43,9 @@ LayerGroups::LayerGroups(const JobSpec& job, const Plan& serial, const LayerRule
                                                           .optimizer = job.train().optimizer(),
                                                           .passes = passes_,
                                                           .all_homes = options_.all_homes,
+                                                          .keeps_parameters = !shares_.empty(),
                                                           .slowness = SlownessOfRanks(job)},
                                         &movements_);
-  for (const Layer& layer : job.layer()) {
-    if (layer.weights_of().empty()) continue;
-    shares_.insert(layer.name());
-    shares_.insert(layer.weights_of());
-  }
 }
 
 absl::StatusOr<std::unique_ptr<LayerGroups>> LayerGroups::Create(const JobSpec& job, const Plan& serial,
@@ -84,10 +85,13 @@ bool LayerGroups::Attach(int index) {
   if (options_.pin.count(layer.name()) > 0 || shares_.count(layer.name()) > 0) return false;
   LayerGroup& group = groups_[GroupOf(inputs[0])];
   // A layer with weights could be cut in ways of its own.
-  std::vector<GroupCandidate> longer = group.candidate;
-  for (GroupCandidate& candidate : longer) {
-    if (!Cost(index, /*attached=*/true, candidate).ok()) return false;
-    const LayerCost& cost = *candidate.cost_of.at(layer.name());
+  std::vector<GroupCandidate> longer;
+  longer.reserve(group.candidate.size());
+  for (const GroupCandidate& candidate : group.candidate) {
+    // Most layers that cannot follow are refused at the first one.
+    longer.push_back(candidate);
+    if (!Cost(index, /*attached=*/true, longer.back()).ok()) return false;
+    const LayerCost& cost = *longer.back().cost_of.at(layer.name());
     if (cost.has_weights || cost.moves_input) return false;
   }
   group.candidate = std::move(longer);
@@ -161,18 +165,17 @@ absl::Status LayerGroups::Cost(int index, bool attached, GroupCandidate& candida
     if (!cost.impossible.empty()) return AtField(cost.field, InvalidSpec(cost.impossible));
     for (size_t i = 0; i < x.size(); ++i) {
       const Value& value = values_.at(part.input(static_cast<int>(i)));
-      const ReadNeed& need = movements_.Read(cost.read[i]);
+      const int read = movements_.Read(cost.read[i]).layout;
       if (value.is_field) {
         // Read from the file as it is needed, but where the layer moves it further.
-        const Layout& read = need.read.has_value() ? *need.read : need.to;
-        if (read == movements_.Layouts()[x[i]]) continue;
+        if (read == x[i]) continue;
         lies[i] = x[i];
       }
       if (lies[i] < 0) {
         candidate.outer.push_back({part.input(static_cast<int>(i)), cost.read[i], grads[i]});
         continue;
       }
-      const MovementCosts::Pair& pair = movements_.Seconds(lies[i], cost.read[i]);
+      const MovementCosts::Pair pair = movements_.Seconds(lies[i], cost.read[i]);
       if (pair.forward == kImpossible) return InvalidSpec("there is no such movement");
       candidate.movement_seconds += pair.forward + (grads[i] ? pair.adjoint : 0);
     }
@@ -251,9 +254,9 @@ double LayerGroups::Standing(const GroupCandidate& candidate) {
   }
   // Halos, were the input where it is read.
   for (const GroupCandidate::Outer& outer : candidate.outer) {
-    const ReadNeed& need = movements_.Read(outer.read);
-    if (!need.read.has_value()) continue;
-    const MovementCosts::Pair& pair = movements_.Seconds(movements_.Layouts().Add(*need.read), outer.read);
+    const MovementCosts::KnownRead& need = movements_.Read(outer.read);
+    if (need.read == nullptr) continue;
+    const MovementCosts::Pair pair = movements_.Seconds(need.layout, outer.read);
     seconds += pair.forward + (outer.grad ? pair.adjoint : 0);
   }
   return seconds;
@@ -330,8 +333,7 @@ void LayerGroups::Finish(const LayerGroup& group, GroupCandidate& candidate) {
     for (const auto& [name, cost] : candidate.cost_of) kept = std::max(kept, cost->output_bytes + cost->work_bytes);
   }
   for (const GroupCandidate::Outer& outer : candidate.outer) {
-    const ReadNeed& need = movements_.Read(outer.read);
-    const Layout& lies = need.read.has_value() ? *need.read : need.to;
+    const Layout& lies = movements_.Read(outer.read).Lies();
     int64_t bytes = SizeOf(lies.dtype());
     for (int dim = 0; dim < lies.dims(); ++dim) bytes *= (lies.shape()[dim] + lies.Parts(dim) - 1) / lies.Parts(dim);
     kept_again += bytes;

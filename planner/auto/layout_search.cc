@@ -98,7 +98,7 @@ void LayoutSearch::AddEdges() {
         const int lies = source.layout_of.at(value);
         for (const GroupCandidate& candidate : candidates) {
           const GroupCandidate::Outer& outer = candidate.outer[o];
-          const MovementCosts::Pair& pair = movements.Seconds(lies, outer.read);
+          const MovementCosts::Pair pair = movements.Seconds(lies, outer.read);
           edge.cost.push_back(groups_->passes() * (pair.forward + (outer.grad ? pair.adjoint : 0)));
         }
       }
@@ -124,7 +124,8 @@ void LayoutSearch::AddSharedWeights() {
       double sum = 0;
       for (const ParameterNeed& need : used.parameter) {
         const int home = movements.Layouts().Add(FindNeed(owned.parameter, need.role)->home);
-        const MovementCosts::Pair& pair = movements.Seconds(home, movements.AddRead({need.needed}));
+        const MovementCosts::Pair pair =
+            movements.Seconds(home, movements.AddRead(movements.Layouts().Add(need.needed)));
         sum += groups_->passes() * (pair.forward + (used.trained && groups_->training() ? pair.adjoint : 0));
       }
       return sum;
@@ -159,7 +160,8 @@ double LayoutSearch::LossSeconds(const LossPlan& loss, const Layout& prediction,
   const bool training = groups_->training();
   double seconds = 0;
   const auto add = [&](const Layout& from, const Layout& to, bool adjoint) {
-    const MovementCosts::Pair& pair = movements.Seconds(movements.Layouts().Add(from), movements.AddRead({to}));
+    const MovementCosts::Pair pair =
+        movements.Seconds(movements.Layouts().Add(from), movements.AddRead(movements.Layouts().Add(to)));
     seconds += pair.forward + (adjoint ? pair.adjoint : 0);
   };
   add(prediction, outcome->prediction, training);
@@ -226,7 +228,7 @@ absl::Status LayoutSearch::AddOutputs() {
       if (job_.predict().classes() && written.dims() > 1) {
         ADJOIN_ASSIGN_OR_RETURN(written, WholeDim(written, 1));
       }
-      const double more = movements.Seconds(lies, movements.AddRead({written})).forward;
+      const double more = movements.Seconds(lies, movements.AddRead(movements.Layouts().Add(written))).forward;
       for (MemoryProblem::Option& option : problem_.node[g][c]) option.seconds += more;
     }
   }
@@ -304,7 +306,10 @@ JobSpec LayoutSearch::Write(const SearchOutcome& outcome) const {
       if (option.recompute) own.set_recompute(true);
       const auto cost = candidate.cost_of.find(own.name());
       bool has_parameters = own.has_transformer();
-      if (cost != candidate.cost_of.end()) has_parameters = !cost->second->home.empty();
+      // Of a group's layers, some can have no other home: they have buffers only.
+      for (size_t h = 0; cost != candidate.cost_of.end() && h < cost->second->home.size(); ++h) {
+        has_parameters = has_parameters || cost->second->home[h].home == option.home;
+      }
       if (has_parameters && option.home != HOME_DEFAULT) own.set_home(option.home);
     }
   }

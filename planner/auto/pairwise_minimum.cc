@@ -94,61 +94,95 @@ class Solver {
     return moved;
   }
 
+  // A factor that is summed in an elimination: a row of the variable's candidates for each choice of the other ones.
+  struct Rows {
+    std::vector<double> cost;
+    std::vector<int64_t> stride;  // of its rows, by dim of the result; 0: it does not depend on it
+    int64_t row = 0;              // that the choice of the others leads to
+  };
+
+  Rows RowsOf(const Factor& factor, int v, const std::vector<int>& scope) const {
+    Rows rows{VariableLast(factor, v), std::vector<int64_t>(scope.size(), 0)};
+    int64_t stride = 1;
+    for (size_t i = scope.size(); i-- > 0;) {
+      if (!std::binary_search(factor.scope.begin(), factor.scope.end(), scope[i])) continue;
+      rows.stride[i] = stride;
+      stride *= counts_[scope[i]];
+    }
+    return rows;
+  }
+
+  // Writes a + b to `sum`, and returns the least.
+  static double LeastOfSum(const double* a, const double* b, int64_t k, double* sum) {
+    // Four at a time: one minimum after the other would wait for the one before.
+    double least[4] = {kImpossible, kImpossible, kImpossible, kImpossible};
+    int64_t c = 0;
+    for (; c + 4 <= k; c += 4) {
+      for (int i = 0; i < 4; ++i) {
+        const double added = a[c + i] + b[c + i];
+        sum[c + i] = added;
+        least[i] = added < least[i] ? added : least[i];
+      }
+    }
+    for (; c < k; ++c) {
+      sum[c] = a[c] + b[c];
+      least[0] = std::min(least[0], sum[c]);
+    }
+    return std::min(std::min(least[0], least[1]), std::min(least[2], least[3]));
+  }
+
+  static void Add(const double* a, const double* b, int64_t k, double* sum) {
+    for (int64_t c = 0; c < k; ++c) sum[c] = a[c] + b[c];
+  }
+
   // Returns the least sum of the factors over the candidates of `v`, for each choice of the others. `best`: which
   // candidate that is; null: it is not asked.
   Factor Eliminate(const std::vector<const Factor*>& factors, int v, std::vector<uint16_t>* best) {
     Factor result;
     for (const Factor* factor : factors) result.scope = Union(result.scope, factor->scope, v);
     const int64_t k = counts_[v];
-    // Factors of v alone are added up first.
+    // What depends on the last variable of the result, and what does not and is added up once for all its candidates.
     std::vector<double> own(k, 0);
-    std::vector<std::vector<double>> tables;
-    std::vector<std::vector<int64_t>> strides;  // of the tables' rows, by dim of the result
+    std::vector<Rows> inner, outer;
     for (const Factor* factor : factors) {
       if (factor->scope.size() == 1) {
-        for (int64_t c = 0; c < k; ++c) own[c] += factor->cost[c];
+        Add(own.data(), factor->cost.data(), k, own.data());
         continue;
       }
-      tables.push_back(VariableLast(*factor, v));
-      std::vector<int64_t> stride(result.scope.size(), 0);
-      int64_t rows = 1;
-      for (size_t i = result.scope.size(); i-- > 0;) {
-        if (!std::binary_search(factor->scope.begin(), factor->scope.end(), result.scope[i])) continue;
-        stride[i] = rows;
-        rows *= counts_[result.scope[i]];
-      }
-      strides.push_back(std::move(stride));
-    }
-    if (!tables.empty()) {
-      for (size_t i = 0; i < tables[0].size(); ++i) tables[0][i] += own[i % k];
-    } else {
-      tables.push_back(own);
-      strides.emplace_back();
+      Rows rows = RowsOf(*factor, v, result.scope);
+      (rows.stride.back() > 0 ? inner : outer).push_back(std::move(rows));
     }
     const int64_t cells = Cells(result.scope, std::numeric_limits<int64_t>::max() / 65536);
     result.cost.resize(cells);
     if (best != nullptr) best->resize(cells);
     work_ += cells * k;
-    std::vector<int> at(result.scope.size(), 0);
-    std::vector<int64_t> row(tables.size(), 0);
-    std::vector<double> sums(k);
-    for (int64_t cell = 0; cell < cells; ++cell) {
-      const double* first = &tables[0][row[0] * k];
-      std::copy(first, first + k, sums.begin());
-      for (size_t t = 1; t < tables.size(); ++t) {
-        const double* more = &tables[t][row[t] * k];
-        for (int64_t c = 0; c < k; ++c) sums[c] += more[c];
+    const int64_t run = result.scope.empty() ? 1 : counts_[result.scope.back()];
+    const std::vector<double> zeros(inner.empty() ? k : 0, 0);
+    std::vector<int> at(result.scope.size(), 0);  // but for the last
+    std::vector<double> base(k), sums(k);
+    for (int64_t first = 0; first < cells; first += run) {
+      base = own;
+      for (const Rows& rows : outer) Add(base.data(), &rows.cost[rows.row * k], k, base.data());
+      for (int64_t i = 0; i < run; ++i) {
+        const double* last = inner.empty() ? zeros.data() : &inner[0].cost[(inner[0].row + i) * k];
+        const double* so_far = base.data();
+        for (size_t t = 1; t < inner.size(); ++t) {
+          Add(so_far, last, k, sums.data());
+          so_far = sums.data();
+          last = &inner[t].cost[(inner[t].row + i) * k];
+        }
+        const double least = LeastOfSum(so_far, last, k, sums.data());
+        result.cost[first + i] = least;
+        if (best != nullptr) {
+          (*best)[first + i] = static_cast<uint16_t>(std::find(sums.begin(), sums.end(), least) - sums.begin());
+        }
       }
-      double least = sums[0];
-      for (int64_t c = 1; c < k; ++c) least = std::min(least, sums[c]);
-      result.cost[cell] = least;
-      if (best != nullptr) {
-        (*best)[cell] = static_cast<uint16_t>(std::find(sums.begin(), sums.end(), least) - sums.begin());
-      }
-      for (size_t i = at.size(); i-- > 0;) {
-        for (size_t t = 0; t < tables.size(); ++t) row[t] += strides[t][i];
-        if (++at[i] < counts_[result.scope[i]]) break;
-        for (size_t t = 0; t < tables.size(); ++t) row[t] -= strides[t][i] * counts_[result.scope[i]];
+      for (size_t i = at.empty() ? 0 : at.size() - 1; i-- > 0;) {
+        const bool carries = ++at[i] == counts_[result.scope[i]];
+        for (std::vector<Rows>* tables : {&inner, &outer}) {
+          for (Rows& rows : *tables) rows.row += rows.stride[i] * (carries ? 1 - at[i] : 1);
+        }
+        if (!carries) break;
         at[i] = 0;
       }
     }
