@@ -41,10 +41,10 @@ const LayoutPlan& ReadLayout(const ProgramPlan& program, const LayerPlan& layer,
 std::string LayerText(const Plan& plan, const ProgramPlan& program, const LayerPlan& layer) {
   const std::string compute = CutText(layer.compute());
   std::vector<std::string> reads;
-  for (int i = 0; i < layer.input_size(); ++i) {
-    const std::string read = CutText(ReadLayout(program, layer, i));
-    if (read != compute && (reads.empty() || reads.back() != read)) reads.push_back(read);
-  }
+  for (int i = 0; i < layer.input_size(); ++i) reads.push_back(CutText(ReadLayout(program, layer, i)));
+  // All inputs alike are one; else each has its place.
+  if (std::equal(reads.begin() + (reads.empty() ? 0 : 1), reads.end(), reads.begin())) reads.resize(!reads.empty());
+  if (reads.size() == 1 && reads[0] == compute) reads.clear();
   std::string text = reads.empty() ? compute : absl::StrCat(absl::StrJoin(reads, ","), " -> ", compute);
   const std::string output = CutText(program.value(static_cast<int>(layer.output())).layout());
   if (output != compute) absl::StrAppend(&text, " -> ", output);
