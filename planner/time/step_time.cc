@@ -316,8 +316,11 @@ void Timeline::Update() {
     const auto found = geometry_.LayoutOf(parameter.home());
     if (!found.ok()) continue;  // not in a plan that the planner made
     const Layout* home = *found;
-    // Each part of a batch adds its gradient to that of the parts before.
-    const auto adds = static_cast<double>(Passes() - 1);
+    // Each part of a batch adds its gradient to that of the parts before. The norm reads each gradient, and clipping or
+    // undoing the loss's scale writes it: together as much as adding.
+    const JobSpec& spec = plan_.spec();
+    const bool needs_norm = spec.train().clip_norm() > 0 || spec.precision().loss_scale() > 0;
+    const auto adds = static_cast<double>(Passes() - 1 + (needs_norm ? 1 : 0));
     for (size_t i = 0; i < ranks_.size(); ++i) {
       const int64_t elements = BoundedProduct(home->LocalShape(ranks_[i]));
       if (home->LocalShape(ranks_[i]).empty()) continue;

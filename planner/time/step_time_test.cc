@@ -102,6 +102,14 @@ TEST(StepTimeTest, MicrobatchesMultiplyThePasses) {
   EXPECT_NEAR(two->update, one->update + 1, 1e-6) << "the second part's gradient is added to the first one's";
 }
 
+TEST(StepTimeTest, ClippingReadsAndWritesTheGradients) {
+  const auto plain = PredictStepTime(PlanOf(1, "[1, 1]"), Model());
+  const auto clipped = PredictStepTime(PlanOf(1, "[1, 1]", "", "clip_norm: 1"), Model());
+  ASSERT_TRUE(plain.ok() && clipped.ok()) << plain.status() << clipped.status();
+  EXPECT_NEAR(clipped->update, plain->update + 1, 1e-6);
+  EXPECT_NEAR(clipped->compute, plain->compute, 1e-6);
+}
+
 TEST(StepTimeTest, EachMovementOfTheGraphIsACallInBothDirections) {
   const Plan plan = PlanOf(2, "[1, 2]");
   const auto without = PredictStepTime(plan, Model()), with = PredictStepTime(plan, Model(0.25));
