@@ -24,7 +24,7 @@ namespace {
 using Kind = CollectiveGroup::Kind;
 
 constexpr int kHighestRank = 1 << 24;
-constexpr int kFewRanks = 1024;
+constexpr int kFewRanks = 8192;
 
 // Ranks from 0 to the highest one of either mesh.
 absl::StatusOr<int> RanksOf(const Mesh& from, const Mesh& to) {
