@@ -16,6 +16,7 @@
 #include "absl/time/time.h"
 #include "base/status_macros.h"
 #include "layers/network/operators.h"
+#include "planner/plan/gradient_buckets.h"
 #include "primitives/comm/communicator.h"
 #include "primitives/comm/local_memory.h"
 #include "primitives/movement.h"
@@ -55,6 +56,10 @@ absl::StatusOr<std::vector<OperatorPlan>> OperatorsOf(const Plan& plan) {
   for (const ParameterPlan& parameter : plan.parameter()) {
     if (parameter.has_sync()) ops.push_back(parameter.sync());
     if (parameter.has_collect()) ops.push_back(parameter.collect());
+  }
+  ADJOIN_ASSIGN_OR_RETURN(const std::vector<GradientSum> sums, GradientSums(plan));
+  for (const GradientSum& sum : sums) {
+    if (sum.parameters.size() > 1) ops.push_back(sum.movement);
   }
   return ops;
 }

@@ -43,6 +43,7 @@ class Rank {
     ADJOIN_ASSIGN_OR_RETURN(auto network,
                             Network::Create(plan_, kVerifiedProgram, &communicator_, &parameters, *input_.layers));
     ADJOIN_ASSIGN_OR_RETURN(auto sync, GradientSync::Create(plan_, &communicator_, &parameters));
+    network->SumInBackward(sync.get());
     ADJOIN_ASSIGN_OR_RETURN(auto optimizer, TrainOptimizer::Create(plan_.spec().train(), parameters));
     for (const NamedTensors& fields : input_.fields) {
       RankStep step;

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "layers/network/gradient_sync.h"
 #include "layers/network/layer_clock.h"
 #include "layers/network/local_reads.h"
 #include "layers/network/loss_term.h"
@@ -66,6 +67,10 @@ struct Network::State {
   std::vector<std::vector<int>> written_by;                         // by layer, the outputs that are its own
   std::vector<std::map<std::string, at::Tensor>> layer_parameters;  // this rank's blocks, by name, of each layer
   std::shared_ptr<StepPlace> place = std::make_shared<StepPlace>();
+  GradientSync* sync = nullptr;               // whose sums backward passes start
+  const GradientSync* complete_of = nullptr;  // whose sums the next are
+  std::vector<std::vector<int>>
+      complete_sums;  // by layer, the sums whose gradients are there when it has been run back
   int64_t report_extent = 0;
   std::map<std::string, int64_t> peak_elements;
 
@@ -75,6 +80,7 @@ struct Network::State {
   absl::StatusOr<std::vector<at::Tensor>> TakeFields(const std::map<std::string, at::Tensor>& fields) const;
   void FindLastReaders();
   void ForgetAfter(int layer, std::vector<at::Tensor>& values) const;
+  void StartSumsInBackward(int first, int end, Tape& tape);
   absl::Status RunLayer(int index, std::vector<at::Tensor>& values, Tape& tape);
   void RunAgainLater(const RecomputedRun& run, std::vector<at::Tensor>& values, Tape& tape);
   void TakeOutputs(int layer, const std::vector<at::Tensor>& values, Tape& tape, Result& result) const;
@@ -172,6 +178,16 @@ absl::StatusOr<std::vector<at::Tensor>> Network::State::TakeFields(
     values[i] = tensor;
   }
   return values;
+}
+
+// The sums whose gradients are complete when the backward pass is through these layers, which run after this call.
+void Network::State::StartSumsInBackward(int first, int end, Tape& tape) {
+  if (sync == nullptr || !at::GradMode::is_enabled()) return;
+  std::vector<int> sums;
+  for (int i = first; i < end; ++i) sums.insert(sums.end(), complete_sums[i].begin(), complete_sums[i].end());
+  if (sums.empty()) return;
+  std::sort(sums.begin(), sums.end());
+  sync->StartInBackward(sums, tape);
 }
 
 absl::Status Network::State::RunLayer(int index, std::vector<at::Tensor>& values, Tape& tape) {
@@ -366,7 +382,9 @@ absl::StatusOr<Network::Result> Network::Run(std::vector<at::Tensor> values, Tap
   try {
     for (int i = 0; i < state_->program.layer_size(); ++i) {
       running = absl::StrCat("layer \"", state_->program.layer(i).name(), "\"");
-      if (again != state_->recomputed.end() && again->first == i) {
+      const bool recomputed = again != state_->recomputed.end() && again->first == i;
+      state_->StartSumsInBackward(i, recomputed ? again->end : i + 1, tape);
+      if (recomputed) {
         state_->RunAgainLater(*again, values, tape);
         i = again++->end - 1;
         continue;
@@ -389,6 +407,13 @@ absl::StatusOr<Network::Result> Network::Run(std::vector<at::Tensor> values, Tap
     }
   }
   return result;
+}
+
+void Network::SumInBackward(GradientSync* sync) {
+  state_->sync = sync;
+  if (sync == nullptr || sync == state_->complete_of) return;
+  state_->complete_sums = sync->CompleteAt(state_->program);
+  state_->complete_of = sync;
 }
 
 void Network::SetPlace(int64_t step, int64_t first_sample) {

@@ -30,6 +30,8 @@
 
 namespace adjoin {
 
+class GradientSync;
+
 class Network {
  public:
   struct Result {
@@ -63,6 +65,10 @@ class Network {
   // Returns the elements of `numbers`, tensors on device(), for which it waits: once in a step. On a device this is
   // where what is wrong with the passes' values shows (StepChecks). Errors: these.
   absl::StatusOr<std::vector<double>> ReadNumbers(const std::vector<at::Tensor>& numbers);
+
+  // The backward passes of the forward passes from now on start the sums of gradients, each as soon as its gradients
+  // are complete; with null they do not. `sync`, made from the same plan, outlives the network. On every rank alike.
+  void SumInBackward(GradientSync* sync);
 
   // Which step the passes from now on belong to (StepPlace). At first 0, 0.
   void SetPlace(int64_t step, int64_t first_sample);

@@ -9,6 +9,7 @@
 #include "layers/rules/roles.h"
 #include "planner/memory/local_sizes.h"
 #include "planner/memory/tensor_bytes.h"
+#include "planner/plan/gradient_buckets.h"
 #include "primitives/geometry/layout.h"
 
 namespace adjoin {
@@ -64,6 +65,17 @@ absl::Status StepSimulation::PrepareLoss(int index) {
   return absl::OkStatus();
 }
 
+absl::Status StepSimulation::PrepareSums() {
+  if (!program_.training()) return absl::OkStatus();
+  ADJOIN_ASSIGN_OR_RETURN(const std::vector<GradientSum> sums, GradientSums(plan_));
+  for (const GradientSum& planned : sums) {
+    ADJOIN_ASSIGN_OR_RETURN(const int64_t bytes, LocalBytes(planned.movement.to(), rank_));
+    sums_.push_back({bytes, planned.parameters.size() > 1 ? bytes : 0});
+  }
+  complete_sums_ = SumsCompleteAt(sums, program_);
+  return absl::OkStatus();
+}
+
 absl::Status StepSimulation::Prepare() {
   for (const ValuePlan& value : program_.value()) {
     ADJOIN_ASSIGN_OR_RETURN(const Layout* layout, geometry_.LayoutOf(value.layout()));
@@ -76,6 +88,7 @@ absl::Status StepSimulation::Prepare() {
   }
   for (int i = 0; i < program_.layer_size(); ++i) ADJOIN_RETURN_IF_ERROR(PrepareLayer(i));
   for (int i = 0; i < program_.loss_size(); ++i) ADJOIN_RETURN_IF_ERROR(PrepareLoss(i));
+  ADJOIN_RETURN_IF_ERROR(PrepareSums());
   ADJOIN_ASSIGN_OR_RETURN(recomputed_, RecomputedRuns(program_));
   kept_inputs_.resize(recomputed_.size());
   has_gradient_.assign(plan_.parameter_size(), plan_.spec().train().microbatches() > 1);
@@ -263,6 +276,25 @@ void StepSimulation::RunAgain(const RecomputedRun& run, std::vector<Tensor>& gra
   for (const Tensor tensor : std::exchange(kept_inputs_[index], {})) ledger_.Drop(tensor);
 }
 
+// A sum that is over leaves its result in the place of the gradients.
+void StepSimulation::StartSums(int first, int end) {
+  std::vector<int> complete;
+  for (int i = first; i < end; ++i) {
+    complete.insert(complete.end(), complete_sums_[i].begin(), complete_sums_[i].end());
+  }
+  std::sort(complete.begin(), complete.end());
+  for (const int index : complete) {
+    const Sum& sum = sums_[index];
+    while (!sums_in_flight_.empty() && bytes_in_flight_ + sum.result > kMostSumsInFlight) {
+      ledger_.Drop(sums_in_flight_.front().first);
+      bytes_in_flight_ -= sums_in_flight_.front().second;
+      sums_in_flight_.pop_front();
+    }
+    sums_in_flight_.emplace_back(NewTensor(sum.result + sum.bucket, MemoryPart::kGradients, first), sum.result);
+    bytes_in_flight_ += sum.result;
+  }
+}
+
 void StepSimulation::Run() {
   std::vector<Tensor> values(program_.value_size(), kNone);
   for (int i = 0; i < program_.value_size(); ++i) {
@@ -303,8 +335,10 @@ void StepSimulation::Run() {
       --next;
       RunAgain(*next, gradients);
       i = next->first;
+      StartSums(next->first, next->end);
     } else {
       Backward(layers_[--i], gradients);
+      StartSums(i, i + 1);
     }
   }
 }

@@ -7,7 +7,9 @@
 #define ADJOIN_PLANNER_MEMORY_STEP_SIMULATION_H_
 
 #include <cstdint>
+#include <deque>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -61,6 +63,7 @@ class StepSimulation {
 
   absl::Status PrepareLayer(int index);
   absl::Status PrepareLoss(int index);
+  absl::Status PrepareSums();
 
   Tensor NewTensor(int64_t bytes, MemoryPart part, int layer) { return ledger_.New(bytes, {part, layer}); }
   // Returns the output; `graph`: with what the backward pass needs.
@@ -70,6 +73,8 @@ class StepSimulation {
   void ForwardRun(int first, int end, std::vector<Tensor>& values, bool graph);
   void ForgetAfter(int layer, std::vector<Tensor>& values);
   void RunAgain(const RecomputedRun& run, std::vector<Tensor>& gradients);
+  // The sums of gradients that start when the backward pass is through these layers, as GradientSync starts them.
+  void StartSums(int first, int end);
 
   const Plan& plan_;
   const ProgramPlan& program_;
@@ -82,6 +87,14 @@ class StepSimulation {
   std::vector<bool> has_gradient_;  // by Plan.parameter
   std::vector<RecomputedRun> recomputed_;
   std::vector<std::vector<Tensor>> kept_inputs_;  // of the recomputed runs
+  struct Sum {
+    int64_t result = 0;
+    int64_t bucket = 0;  // 0: its one gradient moves as it is
+  };
+  std::vector<Sum> sums_;
+  std::vector<std::vector<int>> complete_sums_;            // by layer
+  std::deque<std::pair<Tensor, int64_t>> sums_in_flight_;  // result and bucket; bytes of the result
+  int64_t bytes_in_flight_ = 0;
 };
 
 }  // namespace adjoin

@@ -19,6 +19,7 @@
 #include "planner/checks/shared_weights_check.h"
 #include "planner/checks/spec_check.h"
 #include "planner/plan/extent_plan.h"
+#include "planner/plan/gradient_buckets.h"
 #include "planner/plan/job_context.h"
 #include "planner/plan/operator_plan.h"
 #include "planner/plan/program_builder.h"
@@ -30,10 +31,8 @@ namespace {
 
 constexpr uint32_t kPlanVersion = 1;
 
-// Adds the operators that a parameter has apart from all programs, and the bytes of the gradient's sum, once per step,
-// to the programs that train.
-absl::Status AddParameterOperators(const JobSpec& spec, OperatorIds& ids, ParameterPlan& parameter,
-                                   google::protobuf::RepeatedPtrField<ProgramPlan>& programs) {
+// Adds the operators that a parameter has apart from all programs.
+absl::Status AddParameterOperators(const JobSpec& spec, OperatorIds& ids, ParameterPlan& parameter) {
   ADJOIN_ASSIGN_OR_RETURN(const Layout home, LayoutFromProto(parameter.home()));
   ADJOIN_ASSIGN_OR_RETURN(const Layout dual, home.Dual());
   if (spec.kind() == TRAIN && !parameter.frozen() && dual != home) {
@@ -42,9 +41,6 @@ absl::Status AddParameterOperators(const JobSpec& spec, OperatorIds& ids, Parame
     if (!sync.traffic.is_identity) {
       ADJOIN_RETURN_IF_ERROR(ids.Take(sync.plan, spec.ranks()));
       *parameter.mutable_sync() = std::move(sync.plan);
-      for (ProgramPlan& program : programs) {
-        if (program.training()) AddBytes(sync.traffic.forward, 1, *program.mutable_bytes_per_step());
-      }
     }
   }
   const Layout whole = Layout::Owner(home.shape(), home.dtype(), 0);
@@ -52,6 +48,18 @@ absl::Status AddParameterOperators(const JobSpec& spec, OperatorIds& ids, Parame
   ADJOIN_ASSIGN_OR_RETURN(OperatorPlan collect, MakeOperator(request, spec.ranks()));
   ADJOIN_RETURN_IF_ERROR(ids.Take(collect, spec.ranks()));
   *parameter.mutable_collect() = std::move(collect);
+  return absl::OkStatus();
+}
+
+// Adds the bytes of the sums of gradients, once per step, to the programs that train.
+absl::Status AddBytesOfSums(Plan& plan) {
+  ADJOIN_ASSIGN_OR_RETURN(const std::vector<GradientSum> sums, GradientSums(plan));
+  for (const GradientSum& sum : sums) {
+    ADJOIN_ASSIGN_OR_RETURN(const TwoWayTraffic traffic, TrafficOf(sum.movement));
+    for (ProgramPlan& program : *plan.mutable_program()) {
+      if (program.training()) AddBytes(traffic.forward, 1, *program.mutable_bytes_per_step());
+    }
+  }
   return absl::OkStatus();
 }
 
@@ -125,8 +133,9 @@ absl::StatusOr<Plan> BuildExpanded(const JobSpec& user, const JobContext& job, c
   }
   if (spec.kind() == TRAIN) ADJOIN_RETURN_IF_ERROR(CheckSomethingTrains(spec, plan));
   for (ParameterPlan& parameter : *plan.mutable_parameter()) {
-    ADJOIN_RETURN_IF_ERROR(AddParameterOperators(spec, ids, parameter, *plan.mutable_program()));
+    ADJOIN_RETURN_IF_ERROR(AddParameterOperators(spec, ids, parameter));
   }
+  ADJOIN_RETURN_IF_ERROR(AddBytesOfSums(plan));
   for (const Dataset& dataset : spec.dataset()) {
     ADJOIN_ASSIGN_OR_RETURN(const std::optional<int64_t> samples, SamplesOf(spec, dataset.name(), sizes));
     if (!samples.has_value()) continue;

@@ -15,6 +15,7 @@
 #include "layers/rules/roles.h"
 #include "planner/memory/local_sizes.h"
 #include "planner/memory/tensor_bytes.h"
+#include "planner/plan/gradient_buckets.h"
 #include "planner/time/rank_rates.h"
 #include "primitives/geometry/layout.h"
 
@@ -131,6 +132,7 @@ class Timeline {
   std::vector<Step> layers_;
   std::vector<Step> losses_;
   std::vector<RecomputedRun> recomputed_;
+  std::vector<GradientSum> sums_;                                         // traffic_ knows them by their addresses
   using RanksTraffic = std::vector<std::pair<RankTraffic, RankTraffic>>;  // forward and adjoint, by rank looked at
   std::map<const OperatorPlan*, RanksTraffic> traffic_;
   PlanGeometry geometry_;
@@ -302,9 +304,9 @@ absl::Status Timeline::Pass() {
 }
 
 absl::Status Timeline::SumGradients() {
-  for (const ParameterPlan& parameter : plan_.parameter()) {
-    if (parameter.frozen() || parameter.buffer() || !parameter.has_sync()) continue;
-    ADJOIN_ASSIGN_OR_RETURN(const Moved moved, MovedBy(parameter.sync(), /*adjoint=*/false));
+  ADJOIN_ASSIGN_OR_RETURN(sums_, GradientSums(plan_));
+  for (const GradientSum& sum : sums_) {
+    ADJOIN_ASSIGN_OR_RETURN(const Moved moved, MovedBy(sum.movement, /*adjoint=*/false));
     clocks_.Move(moved.seconds, moved.joined, clocks_.Now());
   }
   return absl::OkStatus();

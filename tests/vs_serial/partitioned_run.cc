@@ -82,6 +82,7 @@ class RankStep {
     ADJOIN_ASSIGN_OR_RETURN(auto network,
                             Network::Create(plan_, input_.program, &communicator_, &parameters, BuiltinLayers()));
     ADJOIN_ASSIGN_OR_RETURN(auto sync, GradientSync::Create(plan_, &communicator_, &parameters));
+    network->SumInBackward(sync.get());
     ADJOIN_ASSIGN_OR_RETURN(auto collect, ParameterCollect::Create(plan_, &communicator_));
     ADJOIN_ASSIGN_OR_RETURN(Tensors fields, LocalFields(program_, input_.fields, rank_));
     for (auto& [name, field] : fields) {

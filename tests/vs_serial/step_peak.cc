@@ -8,6 +8,7 @@
 
 #include "base/status_macros.h"
 #include "layers/builtin/builtin_layers.h"
+#include "layers/network/gradient_sync.h"
 #include "layers/network/network.h"
 #include "layers/network/parameters.h"
 #include "primitives/comm/communicator.h"
@@ -24,6 +25,8 @@ absl::StatusOr<int64_t> StepPeak(const Plan& plan, const Tensors& whole, Transpo
   ADJOIN_ASSIGN_OR_RETURN(Parameters parameters, Parameters::Create(plan, transport.rank()));
   parameters.Initialise(1);
   ADJOIN_ASSIGN_OR_RETURN(auto network, Network::Create(plan, "train", &communicator, &parameters, BuiltinLayers()));
+  ADJOIN_ASSIGN_OR_RETURN(auto sync, GradientSync::Create(plan, &communicator, &parameters));
+  network->SumInBackward(sync.get());
   const auto peak = std::make_shared<TensorPeak>();
   const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, peak);
   ADJOIN_ASSIGN_OR_RETURN(Tensors fields, LocalFields(plan.program(0), whole, transport.rank()));
@@ -39,7 +42,10 @@ absl::StatusOr<int64_t> StepPeak(const Plan& plan, const Tensors& whole, Transpo
   } catch (...) {
     return StatusFromCurrentException();
   }
-  return peak->bytes();
+  // The sums that are still in flight end after the pass.
+  const int64_t bytes = peak->bytes();
+  ADJOIN_RETURN_IF_ERROR(sync->Sync());
+  return bytes;
 }
 
 }  // namespace adjoin

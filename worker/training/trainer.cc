@@ -146,12 +146,18 @@ absl::Status Trainer::AddUp(const std::vector<Part>& parts, int64_t epoch, bool 
   std::vector<at::Tensor> shares;
   for (const Part& part : parts) {
     const int64_t bytes_before = communicator_->BytesSent();
+    // The gradients are complete with the last part only.
+    part.network->SumInBackward(&part == &parts.back() ? sync_.get() : nullptr);
     ADJOIN_ASSIGN_OR_RETURN(at::Tensor share, ForwardAndBackward(part, epoch, report.samples));
     shares.push_back(std::move(share));
     Account(part, bytes_before);
   }
   const int64_t bytes_before = communicator_->BytesSent();
   ADJOIN_RETURN_IF_ERROR(sync_->Sync());
+  // What the last part's backward pass has sent of the sums counts where the rest of them does.
+  const int64_t sent_before = sync_->bytes_per_step() - (communicator_->BytesSent() - bytes_before);
+  traffic_[parts.back().network->program().name()].bytes -= sent_before;
+  traffic_[parts[0].network->program().name()].bytes += sent_before;
   if (loss_scale_ > 0) gradients_->Multiply(1 / loss_scale_);
   ADJOIN_ASSIGN_OR_RETURN(const Read read, ReadStep(parts, shares));
   const StepSums mine = {.loss = read.loss,
