@@ -197,6 +197,18 @@ std::string ParametersText(const PlanReport& report) {
   return Table(rows);
 }
 
+// Returns "" where no gradient is summed over ranks.
+std::string SumsText(const PlanReport& report) {
+  if (report.gradient_sum().empty()) return "";
+  std::vector<std::vector<std::string>> rows = {
+      {"sum of gradients", "parameters", "algorithm", "bytes per step", "messages of a rank"}};
+  for (const GradientSumReport& sum : report.gradient_sum()) {
+    rows.push_back({sum.name(), absl::StrCat(sum.parameter_size()), sum.algorithm(), absl::StrCat(sum.bytes()),
+                    absl::StrCat(sum.messages())});
+  }
+  return absl::StrCat("\n", Table(rows));
+}
+
 std::string StepText(const ProgramReport& program) {
   std::vector<std::vector<std::string>> rows = {{"rank", "bytes sent per step"}};
   for (int rank = 0; rank < program.bytes_sent_size(); ++rank) {
@@ -222,7 +234,7 @@ std::string Planner::Explain(const PlanReport& report) {
     }
     absl::StrAppend(&text, "\n", StepText(program));
   }
-  absl::StrAppend(&text, "\n", ParametersText(report));
+  absl::StrAppend(&text, "\n", ParametersText(report), SumsText(report));
   if (!report.warning().empty()) absl::StrAppend(&text, "\n");
   for (const std::string& warning : report.warning()) absl::StrAppend(&text, "warning: ", warning, "\n");
   return text;

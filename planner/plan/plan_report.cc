@@ -17,12 +17,15 @@
 #include "planner/memory/memory_ledger.h"
 #include "planner/memory/resident_size.h"
 #include "planner/memory/step_memory.h"
+#include "planner/plan/gradient_buckets.h"
+#include "planner/plan/operator_plan.h"
 #include "planner/plan/plan_warnings.h"
 #include "planner/plan/planner.h"
 #include "planner/spec/whole_volumes.h"
 #include "planner/time/step_time.h"
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/layout.h"
+#include "primitives/geometry/traffic.h"
 
 namespace adjoin {
 namespace {
@@ -202,6 +205,22 @@ ParameterReport ParameterOf(const ParameterPlan& parameter) {
   return report;
 }
 
+absl::Status AddSums(const Plan& plan, PlanReport& report) {
+  ADJOIN_ASSIGN_OR_RETURN(const std::vector<GradientSum> sums, GradientSums(plan));
+  for (const GradientSum& sum : sums) {
+    ADJOIN_ASSIGN_OR_RETURN(const TwoWayTraffic traffic, TrafficOf(sum.movement));
+    GradientSumReport& added = *report.add_gradient_sum();
+    added.set_name(sum.movement.name());
+    for (auto i = sum.parameters.rbegin(); i != sum.parameters.rend(); ++i) {
+      added.add_parameter(plan.parameter(*i).name());
+    }
+    added.set_algorithm(traffic.forward.algorithm);
+    added.set_bytes(traffic.forward.total_bytes);
+    added.set_messages(traffic.forward.busiest.messages_sent);
+  }
+  return absl::OkStatus();
+}
+
 // Adds the largest tensors, and counts parts and parameters.
 void Summarise(const Plan& plan, PlanReport& report) {
   std::vector<LargeTensor> tensors;
@@ -305,6 +324,8 @@ PlanReport MakePlanReport(const Plan& plan, const CostModel& model) {
   report.set_plan(Planner::Hash(plan));
   for (const ProgramPlan& program : plan.program()) *report.add_program() = ProgramOf(plan, program);
   for (const ParameterPlan& parameter : plan.parameter()) *report.add_parameter() = ParameterOf(parameter);
+  // The planner has counted the same sums.
+  AddSums(plan, report).IgnoreError();
   Summarise(plan, report);
   for (std::string& warning : PlanWarnings(plan)) report.add_warning(std::move(warning));
   if (absl::StatusOr<MemoryReport> memory = MakeMemoryReport(plan); memory.ok()) {

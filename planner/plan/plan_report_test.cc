@@ -9,6 +9,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "layers/builtin/builtin_rules.h"
 #include "planner/plan/planner.h"
 #include "planner/spec/spec_fixtures.h"
@@ -22,6 +24,7 @@ using testing::ElementsAre;
 using testing::Gt;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::UnorderedElementsAreArray;
 
 Plan PlanOf(const std::string& text) {
   auto plan = Planner::Build(ParseSpec(text, "job.textproto")->spec, {{"train", 1000}}, BuiltinLayerRules());
@@ -94,6 +97,27 @@ TEST(PlanReportTest, AProgramThatDoesNotTrainSendsNothingBackward) {
     for (const LayerReport& layer : program.layer()) backward += layer.bytes_backward();
     EXPECT_EQ(backward > 0, program.training()) << program.name();
   }
+}
+
+TEST(PlanReportTest, EachGradientIsInOneSum) {
+  const PlanReport report = MakePlanReport(PlanOf(absl::StrReplaceAll(kLeNet, {{"home: OWNER", "home: REPLICATED"}})));
+  std::vector<std::string> summed, expected;
+  int64_t bytes = 0, alone = 0;
+  for (const GradientSumReport& sum : report.gradient_sum()) {
+    summed.insert(summed.end(), sum.parameter().begin(), sum.parameter().end());
+    EXPECT_THAT(sum.algorithm(), HasSubstr("all-sum-reduce of ")) << sum.name();
+    EXPECT_THAT(sum.name(), HasSubstr(absl::StrCat("sync.", sum.parameter(0))));
+    EXPECT_GT(sum.messages(), 0);
+    bytes += sum.bytes();
+  }
+  for (const ParameterReport& parameter : report.parameter()) {
+    if (parameter.bytes_of_sum() > 0) expected.push_back(parameter.home().name());
+    alone += parameter.bytes_of_sum();
+  }
+  EXPECT_THAT(summed, UnorderedElementsAreArray(expected));
+  EXPECT_LT(report.gradient_sum_size(), expected.size()) << "some share a bucket";
+  EXPECT_EQ(bytes, alone) << "nothing is filled here";
+  EXPECT_THAT(Planner::Explain(report), HasSubstr(absl::StrCat(report.gradient_sum(0).name(), " ")));
 }
 
 TEST(PlanReportTest, TheFiveLargestTensorsAreInOrder) {
