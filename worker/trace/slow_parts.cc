@@ -1,0 +1,225 @@
+#include "worker/trace/slow_parts.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <utility>
+
+#include "worker/trace/step_replay.h"
+
+namespace adjoin {
+namespace {
+
+using Kind = SlowPartFound::Kind;
+using Pair = std::pair<int, int>;
+
+// Of two in the middle the lower one: of two ranks the slower one is slow.
+double LowerMedian(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+int BucketOf(int64_t bytes) {
+  int bucket = 0;
+  for (; bytes > 0; bytes /= 2) ++bucket;
+  return bucket;
+}
+
+// What one thing takes beyond its like.
+struct Candidate {
+  SlowPartFound found;
+  double excess = 0;          // seconds of work or of messages; the step need not get so much shorter
+  std::vector<double> times;  // that replace the measured ones: of a rank's ops, or of all messages
+};
+
+class Search {
+ public:
+  Search(const std::vector<RankStep>& steps, const std::function<double(int, int)>& work_of)
+      : graph_(steps), work_of_(work_of), step_(graph_.Replay()) {}
+
+  SlowParts Run() {
+    SlowParts found;
+    found.replayed = step_;
+    if (step_ <= 0 || graph_.ranks() < 2) return found;
+    SumWork();
+    std::vector<Candidate> candidates;
+    for (int rank = 0; rank < graph_.ranks(); ++rank) {
+      AddCompute(rank, candidates);
+      AddData(rank, candidates);
+    }
+    AddLinks(candidates);
+    std::stable_sort(candidates.begin(), candidates.end(),
+                     [](const Candidate& a, const Candidate& b) { return a.excess > b.excess; });
+    // A part costs no more than its excess, so the others need no replay.
+    if (candidates.size() > kMostReplayed) candidates.resize(kMostReplayed);
+    for (Candidate& candidate : candidates) Fill(candidate);
+    const double all_replaced = graph_.Replay(Replacing(candidates, [](const Candidate&) { return true; }));
+    for (Candidate& candidate : candidates) {
+      const auto is_it = [&](const Candidate& other) { return &other == &candidate; };
+      const double saved = step_ - graph_.Replay(Replacing(candidates, is_it));
+      const double kept =
+          graph_.Replay(Replacing(candidates, [&](const Candidate& other) { return !is_it(other); })) - all_replaced;
+      candidate.found.cost = std::max(saved, kept);
+      if (candidate.found.cost >= SlowParts::kLeastCost * step_) found.parts.push_back(candidate.found);
+    }
+    std::stable_sort(found.parts.begin(), found.parts.end(),
+                     [](const SlowPartFound& a, const SlowPartFound& b) { return a.cost > b.cost; });
+    if (found.parts.size() > SlowParts::kMostParts) found.parts.resize(SlowParts::kMostParts);
+    return found;
+  }
+
+ private:
+  static constexpr std::size_t kMostReplayed = 30;
+
+  void SumWork() {
+    work_.resize(static_cast<std::size_t>(graph_.ranks()));
+    for (int rank = 0; rank < graph_.ranks(); ++rank) {
+      for (const StepGraph::Op& op : graph_.ops(rank)) {
+        if (op.message < 0) work_[static_cast<std::size_t>(rank)][op.part] += op.work;
+      }
+    }
+    std::map<int32_t, std::vector<double>> rates;  // by part: seconds for one of a layer's units
+    for (int rank = 0; rank < graph_.ranks(); ++rank) {
+      for (const auto& [part, seconds] : work_[static_cast<std::size_t>(rank)]) {
+        const double size = SizeOf(rank, part);
+        if (size > 0) rates[part].push_back(seconds / size);
+      }
+    }
+    for (auto& [part, values] : rates) {
+      // A rank alone with a part has no like.
+      if (values.size() > 1) rates_[part] = LowerMedian(std::move(values));
+    }
+  }
+
+  double SizeOf(int rank, int32_t part) const {
+    if (part == StepOp::kData) return 1;
+    return part < 0 ? 0 : work_of_(rank, part / 2);
+  }
+
+  // What a part would take on this rank at the rate of the median; what it takes, where that is less.
+  double LikeOthers(int rank, int32_t part) const {
+    const double taken = work_[static_cast<std::size_t>(rank)].at(part);
+    const auto rate = rates_.find(part);
+    const double size = SizeOf(rank, part);
+    return rate == rates_.end() || size <= 0 ? taken : std::min(taken, rate->second * size);
+  }
+
+  void AddCompute(int rank, std::vector<Candidate>& candidates) const {
+    Candidate candidate;
+    candidate.found = {.kind = Kind::kCompute, .rank = rank};
+    struct OfLayer {
+      double seconds = 0, like = 0;
+    };
+    std::map<int, OfLayer> layers;
+    for (const auto& [part, seconds] : work_[static_cast<std::size_t>(rank)]) {
+      if (part < 0) continue;
+      OfLayer& layer = layers[part / 2];
+      layer.seconds += seconds;
+      layer.like += LikeOthers(rank, part);
+    }
+    double most = 0;
+    for (const auto& [layer, times] : layers) {
+      const double excess = times.seconds - times.like;
+      candidate.excess += excess;
+      if (excess <= most) continue;
+      most = excess;
+      candidate.found.layer = layer;
+      candidate.found.seconds = times.seconds;
+      candidate.found.median = times.like;
+    }
+    if (Matters(candidate)) candidates.push_back(std::move(candidate));
+  }
+
+  void AddData(int rank, std::vector<Candidate>& candidates) const {
+    const auto& work = work_[static_cast<std::size_t>(rank)];
+    const auto data = work.find(StepOp::kData);
+    if (data == work.end()) return;
+    Candidate candidate;
+    candidate.found = {.kind = Kind::kData, .rank = rank};
+    candidate.found.seconds = data->second;
+    candidate.found.median = LikeOthers(rank, StepOp::kData);
+    candidate.excess = candidate.found.seconds - candidate.found.median;
+    if (Matters(candidate)) candidates.push_back(std::move(candidate));
+  }
+
+  // Messages of about the same length are compared over the pairs, each pair by its own median.
+  void AddLinks(std::vector<Candidate>& candidates) {
+    std::map<int, std::map<Pair, std::vector<double>>> times;  // by length
+    for (const StepGraph::Message& message : graph_.messages()) {
+      times[BucketOf(message.bytes)][{message.from, message.to}].push_back(message.seconds);
+    }
+    for (auto& [bucket, of_pairs] : times) {
+      std::vector<double> medians;
+      for (const auto& [pair, values] : of_pairs) medians.push_back(LowerMedian(values));
+      if (medians.size() > 1) link_medians_[bucket] = LowerMedian(std::move(medians));
+    }
+    std::map<Pair, Candidate> links;
+    for (const StepGraph::Message& message : graph_.messages()) {
+      Candidate& link = links[{message.from, message.to}];
+      link.found = {.kind = Kind::kLink,
+                    .rank = message.from,
+                    .peer = message.to,
+                    .seconds = link.found.seconds + message.seconds,
+                    .median = link.found.median + MoveLikeOthers(message)};
+    }
+    for (auto& [pair, link] : links) {
+      link.excess = link.found.seconds - link.found.median;
+      if (Matters(link)) candidates.push_back(std::move(link));
+    }
+  }
+
+  double MoveLikeOthers(const StepGraph::Message& message) const {
+    const auto median = link_medians_.find(BucketOf(message.bytes));
+    return median == link_medians_.end() ? message.seconds : std::min(message.seconds, median->second);
+  }
+
+  // All of the candidates that are chosen at once.
+  StepGraph::Change Replacing(const std::vector<Candidate>& candidates,
+                              const std::function<bool(const Candidate&)>& chosen) const {
+    StepGraph::Change change;
+    change.work.resize(static_cast<std::size_t>(graph_.ranks()));
+    for (const Candidate& candidate : candidates) {
+      if (!chosen(candidate)) continue;
+      const bool link = candidate.found.kind == Kind::kLink;
+      std::vector<double>& times = link ? change.moves : change.work[static_cast<std::size_t>(candidate.found.rank)];
+      if (times.empty()) times = candidate.times;
+      for (std::size_t i = 0; i < times.size(); ++i) times[i] = std::min(times[i], candidate.times[i]);
+    }
+    return change;
+  }
+
+  bool Matters(const Candidate& candidate) const { return candidate.excess >= SlowParts::kLeastCost * step_; }
+
+  void Fill(Candidate& candidate) const {
+    const SlowPartFound& found = candidate.found;
+    if (found.kind == Kind::kLink) {
+      for (const StepGraph::Message& message : graph_.messages()) {
+        const bool its = message.from == found.rank && message.to == found.peer;
+        candidate.times.push_back(its ? MoveLikeOthers(message) : message.seconds);
+      }
+      return;
+    }
+    const auto& work = work_[static_cast<std::size_t>(found.rank)];
+    for (const StepGraph::Op& op : graph_.ops(found.rank)) {
+      const bool its = op.message < 0 && (found.kind == Kind::kData ? op.part == StepOp::kData : op.part >= 0);
+      const double taken = its ? work.at(op.part) : 0;
+      candidate.times.push_back(taken > 0 ? op.work * LikeOthers(found.rank, op.part) / taken : op.work);
+    }
+  }
+
+  const StepGraph graph_;
+  const std::function<double(int, int)>& work_of_;
+  const double step_;
+  std::vector<std::map<int32_t, double>> work_;  // by rank and part: seconds
+  std::map<int32_t, double> rates_;              // by part: the median over the ranks
+  std::map<int, double> link_medians_;           // by length
+};
+
+}  // namespace
+
+SlowParts FindSlowParts(const std::vector<RankStep>& steps, const std::function<double(int rank, int layer)>& work_of) {
+  return Search(steps, work_of).Run();
+}
+
+}  // namespace adjoin

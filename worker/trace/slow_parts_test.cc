@@ -1,0 +1,313 @@
+// Replays of steps and what they blame: cases computed by hand, and random ones against another algorithm.
+#include "worker/trace/slow_parts.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/testing/test_seed.h"
+#include "worker/trace/step_ops.h"
+#include "worker/trace/step_replay.h"
+
+namespace adjoin {
+namespace {
+
+constexpr int64_t kMs = 1000000;
+using Kind = SlowPartFound::Kind;
+
+// Writes what ranks record while they do what a test says, as a global clock would see it.
+class Recording {
+ public:
+  explicit Recording(int ranks) : now_(static_cast<size_t>(ranks), 0), steps_(static_cast<size_t>(ranks)) {}
+
+  void Work(int rank, int32_t part, int64_t ns) {
+    steps_[static_cast<size_t>(rank)].ops.push_back({.part = part, .ns = ns});
+    now_[static_cast<size_t>(rank)] += ns;
+  }
+  // A message that is needed at once.
+  void Move(int from, int to, int64_t ns, int64_t bytes = 1000) {
+    int64_t& there = now_[static_cast<size_t>(to)];
+    const int64_t posted = now_[static_cast<size_t>(from)];
+    const uint64_t flow = ++flows_;
+    steps_[static_cast<size_t>(from)].ops.push_back(
+        {.kind = StepOp::Kind::kSend, .peer = to, .flow = flow, .bytes = bytes, .ns = posted});
+    const bool waits = posted + ns > there;
+    there = std::max(there, posted + ns);
+    steps_[static_cast<size_t>(to)].ops.push_back({.kind = StepOp::Kind::kReceive,
+                                                   .peer = from,
+                                                   .waited = waits ? 1 : 0,
+                                                   .flow = flow,
+                                                   .bytes = bytes,
+                                                   .ns = there});
+  }
+  // Every rank needs a message of every other one, posted before any is awaited.
+  void MeetAll(int64_t ns) {
+    const std::vector<int64_t> posted = now_;
+    const int ranks = static_cast<int>(now_.size());
+    const uint64_t first = flows_;
+    flows_ += static_cast<uint64_t>(ranks * ranks);
+    for (int from = 0; from < ranks; ++from) {
+      for (int to = 0; to < ranks; ++to) {
+        if (from == to) continue;
+        steps_[static_cast<size_t>(from)].ops.push_back({.kind = StepOp::Kind::kSend,
+                                                         .peer = to,
+                                                         .flow = first + 1 + static_cast<uint64_t>(from * ranks + to),
+                                                         .bytes = 8,
+                                                         .ns = posted[static_cast<size_t>(from)]});
+      }
+    }
+    for (int to = 0; to < ranks; ++to) {
+      for (int from = 0; from < ranks; ++from) {
+        if (from == to) continue;
+        int64_t& there = now_[static_cast<size_t>(to)];
+        const int64_t arrives = posted[static_cast<size_t>(from)] + ns;
+        const bool waits = arrives > there;
+        there = std::max(there, arrives);
+        steps_[static_cast<size_t>(to)].ops.push_back({.kind = StepOp::Kind::kReceive,
+                                                       .peer = from,
+                                                       .waited = waits ? 1 : 0,
+                                                       .flow = first + 1 + static_cast<uint64_t>(from * ranks + to),
+                                                       .bytes = 8,
+                                                       .ns = there});
+      }
+    }
+  }
+  std::vector<RankStep> Finish() {
+    for (size_t rank = 0; rank < steps_.size(); ++rank) steps_[rank].end = now_[rank];
+    return steps_;
+  }
+  int64_t end() const { return *std::max_element(now_.begin(), now_.end()); }
+
+ private:
+  std::vector<int64_t> now_;
+  std::vector<RankStep> steps_;
+  uint64_t flows_ = 0;
+};
+
+double Equal(int, int) { return 1; }
+
+TEST(StepReplayTest, FollowsWhatIsWaitedFor) {
+  Recording step(3);
+  step.Work(0, 0, 10 * kMs);
+  step.Work(1, 0, 2 * kMs);
+  step.Move(0, 1, 3 * kMs);  // arrives at 13
+  step.Work(1, 1, 4 * kMs);  // until 17
+  step.Work(2, 0, 5 * kMs);
+  step.Move(1, 2, 1 * kMs);  // arrives at 18
+  step.Work(2, 1, 2 * kMs);  // until 20
+  const StepGraph graph(step.Finish());
+  EXPECT_NEAR(graph.Replay(), 0.020, 1e-12);
+  // Rank 0 works 4 instead of 10: 4 + 3 + 4 + 1 + 2.
+  EXPECT_NEAR(graph.Replay({.work = {{0.004, 0}}}), 0.014, 1e-12);
+  // Rank 2 as well, which has waited all the time: no difference.
+  EXPECT_NEAR(graph.Replay({.work = {{0.004, 0}, {}, {0, 0, 0.002}}}), 0.014, 1e-12);
+  // The first message takes nothing: 10 + 4 + 1 + 2.
+  EXPECT_NEAR(graph.Replay({.work = {}, .moves = {0, 0.001}}), 0.017, 1e-12);
+}
+
+TEST(StepReplayTest, AMessageThatWasThereIsAsFastAsThoseThatWereWaitedFor) {
+  Recording step(2);
+  step.Work(1, 0, 50 * kMs);
+  step.Move(0, 1, 1 * kMs);  // taken in at 50, since when it was there nobody knows
+  step.Work(0, 0, 60 * kMs);
+  step.Move(0, 1, 2 * kMs);  // waited for
+  const StepGraph graph(step.Finish());
+  EXPECT_NEAR(graph.Replay(), 0.062, 1e-12);
+  EXPECT_NEAR(graph.messages()[0].seconds, 0.002, 1e-12);
+  // Without rank 1's work it would have had it at 2 at the latest.
+  EXPECT_NEAR(graph.Replay({.work = {{0, 0, 0}, {0, 0, 0}}}), 0.002, 1e-12);
+}
+
+// Longest paths by repeated relaxation, instead of a walk that follows the messages.
+double Relaxed(const StepGraph& graph, const StepGraph::Change& change) {
+  std::vector<std::vector<double>> done;  // when each op is over
+  for (int rank = 0; rank < graph.ranks(); ++rank) done.emplace_back(graph.ops(rank).size(), 0.0);
+  std::vector<double> posted(graph.messages().size(), 0.0);
+  double end = 0;
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (int rank = 0; rank < graph.ranks(); ++rank) {
+      double now = 0;
+      for (size_t i = 0; i < graph.ops(rank).size(); ++i) {
+        const StepGraph::Op& op = graph.ops(rank)[i];
+        const size_t at = static_cast<size_t>(rank);
+        if (op.message < 0) {
+          now += change.work.size() > at && !change.work[at].empty() ? change.work[at][i] : op.work;
+        } else if (op.receive) {
+          const size_t m = static_cast<size_t>(op.message);
+          now = std::max(now, posted[m] + (change.moves.empty() ? graph.messages()[m].seconds : change.moves[m]));
+        } else if (posted[static_cast<size_t>(op.message)] < now) {
+          posted[static_cast<size_t>(op.message)] = now;
+          changed = true;
+        }
+        if (done[at][i] < now) {
+          done[at][i] = now;
+          changed = true;
+        }
+        end = std::max(end, now);
+      }
+    }
+  }
+  return end;
+}
+
+TEST(StepReplayTest, RandomStepsAgreeWithRelaxation) {
+  const uint64_t seed = TestSeed();
+  for (uint64_t times = 0; times < 200; ++times) {
+    SCOPED_TRACE(absl::StrCat("seed ", seed, ", step ", times));
+    std::mt19937_64 random(seed * 1000 + times);
+    const auto below = [&random](uint64_t n) { return static_cast<int64_t>(random() % n); };
+    const int ranks = 1 + static_cast<int>(below(6));
+    Recording step(ranks);
+    for (int i = 0; i < 60; ++i) {
+      const int rank = static_cast<int>(below(static_cast<uint64_t>(ranks)));
+      const int peer = static_cast<int>(below(static_cast<uint64_t>(ranks)));
+      if (below(3) == 0 || peer == rank) {
+        step.Work(rank, static_cast<int32_t>(below(4)), below(10 * kMs));
+      } else if (below(10) == 0) {
+        step.MeetAll(below(kMs));
+      } else {
+        step.Move(rank, peer, below(3 * kMs), 1 << below(5));
+      }
+    }
+    const std::vector<RankStep> steps = step.Finish();
+    const StepGraph graph(steps);
+    StepGraph::Change change;
+    change.work.resize(static_cast<size_t>(ranks));
+    for (int rank = 0; rank < ranks; ++rank) {
+      if (below(2) == 0) continue;
+      for (const StepGraph::Op& op : graph.ops(rank)) {
+        change.work[static_cast<size_t>(rank)].push_back(op.work * static_cast<double>(below(3)));
+      }
+    }
+    for (const StepGraph::Message& message : graph.messages()) change.moves.push_back(message.seconds / 2);
+    if (below(2) == 0) change.moves.clear();
+    EXPECT_NEAR(graph.Replay(), Relaxed(graph, {}), 1e-12);
+    EXPECT_NEAR(graph.Replay(change), Relaxed(graph, change), 1e-12);
+    // A message that was there already may have been there earlier, which makes no step longer.
+    EXPECT_LE(graph.Replay(), static_cast<double>(step.end()) * 1e-9 + 1e-12);
+  }
+}
+
+// Four ranks compute two layers and meet after each: rank 3 takes longer in the second.
+TEST(SlowPartsTest, NamesTheRankAndItsLayerAndNotThoseThatWait) {
+  Recording step(4);
+  for (int rank = 0; rank < 4; ++rank) step.Work(rank, PartOf(0, false), 10 * kMs);
+  step.MeetAll(kMs);
+  for (int rank = 0; rank < 4; ++rank) step.Work(rank, PartOf(1, false), (rank == 3 ? 18 : 10) * kMs);
+  step.MeetAll(kMs);
+  for (int rank = 0; rank < 4; ++rank) step.Work(rank, PartOf(1, true), (rank == 3 ? 30 : 20) * kMs);
+  step.MeetAll(kMs);
+  const SlowParts found = FindSlowParts(step.Finish(), Equal);
+  EXPECT_NEAR(found.replayed, 0.060,
+              1e-9);  // rank 3 waits once, for 1, and works 10 + 18 + 30; the others wait 1 for it
+  ASSERT_EQ(found.parts.size(), 1u);
+  EXPECT_EQ(found.parts[0].kind, Kind::kCompute);
+  EXPECT_EQ(found.parts[0].rank, 3);
+  EXPECT_EQ(found.parts[0].layer, 1);
+  EXPECT_NEAR(found.parts[0].cost, 0.017, 1e-9);  // 10 + 1 + 10 + 1 + 20 + 1 are left
+  EXPECT_NEAR(found.parts[0].seconds, 0.048, 1e-9);
+  EXPECT_NEAR(found.parts[0].median, 0.030, 1e-9);
+}
+
+TEST(SlowPartsTest, NothingIsSlowWhereWorkIsCutUnevenly) {
+  Recording step(4);
+  for (int rank = 0; rank < 4; ++rank) step.Work(rank, PartOf(0, false), (rank + 1) * 5 * kMs);
+  step.MeetAll(kMs);
+  const std::vector<RankStep> steps = step.Finish();
+  EXPECT_TRUE(FindSlowParts(steps, [](int rank, int) { return rank + 1.0; }).parts.empty());
+  EXPECT_FALSE(FindSlowParts(steps, Equal).parts.empty());
+  // A rank alone with a layer has no like; one without cells neither.
+  Recording alone(2);
+  alone.Work(0, PartOf(0, false), 30 * kMs);
+  alone.Work(1, PartOf(0, false), 1 * kMs);
+  alone.MeetAll(kMs);
+  EXPECT_TRUE(FindSlowParts(alone.Finish(), [](int rank, int) { return rank == 0 ? 1.0 : 0.0; }).parts.empty());
+}
+
+TEST(SlowPartsTest, OfTwoSlowRanksBothAreNamed) {
+  Recording step(6);
+  for (int rank = 0; rank < 6; ++rank) step.Work(rank, PartOf(0, false), (rank == 1 || rank == 4 ? 20 : 10) * kMs);
+  step.MeetAll(kMs);
+  const SlowParts found = FindSlowParts(step.Finish(), Equal);
+  ASSERT_EQ(found.parts.size(), 2u);
+  EXPECT_EQ(found.parts[0].rank + found.parts[1].rank, 5);
+  for (const SlowPartFound& part : found.parts) EXPECT_NEAR(part.cost, 0.010, 1e-9);
+}
+
+TEST(SlowPartsTest, ASlowLinkIsNoSlowRank) {
+  Recording step(4);
+  for (int turn = 0; turn < 3; ++turn) {
+    for (int rank = 0; rank < 4; ++rank) step.Work(rank, PartOf(0, false), 10 * kMs);
+    for (int rank = 0; rank < 4; ++rank) step.Move(rank, (rank + 1) % 4, rank == 2 ? 9 * kMs : kMs, 100000);
+  }
+  const SlowParts found = FindSlowParts(step.Finish(), Equal);
+  ASSERT_FALSE(found.parts.empty());
+  EXPECT_EQ(found.parts[0].kind, Kind::kLink);
+  EXPECT_EQ(found.parts[0].rank, 2);
+  EXPECT_EQ(found.parts[0].peer, 3);
+  EXPECT_NEAR(found.parts[0].seconds, 0.027, 1e-9);
+  EXPECT_NEAR(found.parts[0].median, 0.003, 1e-9);
+  for (const SlowPartFound& part : found.parts) EXPECT_NE(part.kind, Kind::kCompute);
+}
+
+TEST(SlowPartsTest, ASlowFileIsNamedAsThat) {
+  Recording step(3);
+  for (int rank = 0; rank < 3; ++rank) step.Work(rank, StepOp::kData, (rank == 1 ? 21 : 1) * kMs);
+  for (int rank = 0; rank < 3; ++rank) step.Work(rank, PartOf(0, false), 10 * kMs);
+  step.MeetAll(kMs);
+  const SlowParts found = FindSlowParts(step.Finish(), Equal);
+  ASSERT_EQ(found.parts.size(), 1u);
+  EXPECT_EQ(found.parts[0].kind, Kind::kData);
+  EXPECT_EQ(found.parts[0].rank, 1);
+  EXPECT_NEAR(found.parts[0].cost, 0.020, 1e-9);
+  EXPECT_NEAR(found.parts[0].median, 0.001, 1e-9);
+}
+
+TEST(SlowPartsTest, NothingToCompare) {
+  EXPECT_TRUE(FindSlowParts({}, Equal).parts.empty());
+  EXPECT_TRUE(FindSlowParts(std::vector<RankStep>(4), Equal).parts.empty());
+  Recording alone(1);
+  alone.Work(0, PartOf(0, false), kMs);
+  EXPECT_TRUE(FindSlowParts(alone.Finish(), Equal).parts.empty());
+}
+
+// What a rank recorded: it reads for 1, computes a layer for 4, of which it waits 2 for rank 1, then 3 after the step's
+// layers.
+TEST(StepOpsTest, TimeIsWorkOrWaiting) {
+  const auto at = [](int64_t ms) { return 1000 * kMs + ms * kMs; };
+  const std::vector<Span> spans = {
+      {.kind = SpanKind::kWait, .peer = 1, .begin = at(-5), .end = at(-4)},  // before the step
+      {.kind = SpanKind::kStep, .index = 7, .begin = at(0), .end = at(9)},
+      {.kind = SpanKind::kData, .begin = at(0), .end = at(1)},
+      {.kind = SpanKind::kForward, .index = 3, .begin = at(1), .end = at(5)},
+      {.kind = SpanKind::kMovement, .index = 9, .begin = at(1), .end = at(4)},
+      {.kind = SpanKind::kReceive, .index = 9, .peer = 1, .bytes = 64, .begin = at(1), .end = at(4)},
+      {.kind = SpanKind::kSend, .index = 9, .peer = 1, .bytes = 32, .begin = at(2), .end = at(3)},
+      {.kind = SpanKind::kWait, .index = 9, .peer = 1, .begin = at(2), .end = at(4)},
+      {.kind = SpanKind::kWait, .peer = 1, .begin = at(6), .end = at(8)},  // for no message
+  };
+  const RankStep step = StepOf(spans, /*rank=*/0, ClockAlignment());
+  EXPECT_EQ(step.begin, at(0));
+  EXPECT_EQ(step.end, at(9));
+  std::string text;
+  for (const StepOp& op : step.ops) {
+    if (op.kind == StepOp::Kind::kWork) {
+      absl::StrAppend(&text, "work ", op.part, " ", op.ns / kMs, ", ");
+    } else {
+      absl::StrAppend(&text, op.kind == StepOp::Kind::kSend ? "send " : "receive ", op.bytes, " at ",
+                      op.ns / kMs - 1000, op.waited ? " waited, " : ", ");
+    }
+  }
+  EXPECT_EQ(text,
+            "work -1 1, work 6 1, send 32 at 2, receive 64 at 4 waited, work 6 1, work -2 1, work -2 2, work -2 1, ");
+  EXPECT_TRUE(StepOf({}, 0, ClockAlignment()).ops.empty());
+}
+
+}  // namespace
+}  // namespace adjoin

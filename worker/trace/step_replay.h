@@ -1,0 +1,59 @@
+// Replays one step of all ranks from what was measured: every rank works and posts messages in its order, and goes on
+// past a receive once the message has come. Changed times then tell how long the step would have been.
+//
+//   const StepGraph graph(steps);                                    // a RankStep of each rank
+//   const double measured = graph.Replay();                          // seconds
+//   const double without = graph.Replay({.work = shorter});
+//
+// A pure function: what waits for nothing but messages of the step is replayed exactly.
+#ifndef ADJOIN_WORKER_TRACE_STEP_REPLAY_H_
+#define ADJOIN_WORKER_TRACE_STEP_REPLAY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "worker/trace/step_ops.h"
+
+namespace adjoin {
+
+class StepGraph {
+ public:
+  struct Message {
+    int from = 0, to = 0;
+    int64_t bytes = 0;
+    double seconds = 0;  // between its posting and its arrival
+    bool waited = false;
+  };
+  // Times in place of the measured ones, in seconds.
+  struct Change {
+    std::vector<std::vector<double>> work = {};  // by rank, and by the index of its ops; empty: as measured
+    std::vector<double> moves = {};              // by message; empty: as measured
+  };
+
+  // Messages whose two ends are not both there are left out.
+  explicit StepGraph(const std::vector<RankStep>& steps);
+
+  int ranks() const { return static_cast<int>(ops_.size()); }
+  // Seconds of the step: from the first rank's beginning to the last one's end.
+  double Replay() const { return Replay(Change()); }
+  double Replay(const Change& change) const;
+
+  struct Op {
+    int32_t part = StepOp::kOther;
+    double work = 0;       // seconds; 0 of messages
+    int64_t message = -1;  // index
+    bool receive = false;
+  };
+  const std::vector<Op>& ops(int rank) const { return ops_[static_cast<std::size_t>(rank)]; }
+  const std::vector<Message>& messages() const { return messages_; }
+
+ private:
+  std::vector<std::vector<Op>> ops_;  // by rank
+  std::vector<double> begins_;        // by rank: seconds after the first one's
+  std::vector<Message> messages_;
+};
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_WORKER_TRACE_STEP_REPLAY_H_
