@@ -27,7 +27,7 @@ std::unique_ptr<at::ObserverContext> OnNode(const at::RecordFunction& node) {
 }  // namespace
 
 LayerClock::LayerClock(const Communicator* communicator, int layers)
-    : communicator_(communicator), seconds_(static_cast<size_t>(layers)) {
+    : communicator_(communicator), recorder_(communicator->recorder()), seconds_(static_cast<size_t>(layers)) {
   callback_ =
       at::addThreadLocalCallback(at::RecordFunctionCallback(OnNode).scopes({at::RecordScope::BACKWARD_FUNCTION}));
   OfThisThread() = this;
@@ -66,6 +66,12 @@ LayerClock::Place LayerClock::Switch(const Place& to) {
     (now_.second ? of.backward : of.forward) += std::max(0.0, taken - moved);
     of.movement += moved - waited;
     of.wait += waited;
+  }
+  if (recorder_ != nullptr) {
+    recorder_->End(std::exchange(span_, {}));
+    if (to.first != kNone) {
+      span_ = recorder_->Begin({.kind = to.second ? SpanKind::kBackward : SpanKind::kForward, .index = to.first});
+    }
   }
   since_ = now;
   moving_ = moving;

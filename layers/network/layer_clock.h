@@ -14,6 +14,8 @@
 // longer than others. Before LibTorch 2 the backward pass of a device runs in a thread of LibTorch's own
 // (autograd_threads.h), and its times are none of the layers'.
 //
+// Where the communicator records (SpanRecorder), so does this: a span for each time that a layer runs.
+//
 // One at a time in each thread, which is the one of the passes.
 #ifndef ADJOIN_LAYERS_NETWORK_LAYER_CLOCK_H_
 #define ADJOIN_LAYERS_NETWORK_LAYER_CLOCK_H_
@@ -27,6 +29,7 @@
 #include "absl/time/time.h"
 #include "planner/plan/layer_time_numbers.h"
 #include "primitives/comm/communicator.h"
+#include "primitives/comm/span_recorder.h"
 
 namespace adjoin {
 
@@ -71,6 +74,8 @@ class LayerClock {
   Place Switch(const Place& to);
 
   const Communicator* const communicator_;
+  SpanRecorder* const recorder_;  // null: nothing is recorded
+  SpanRecorder::Open span_;       // of now_
   std::vector<LayerSeconds> seconds_;
   uint64_t callback_ = 0;  // LibTorch's handle
   bool finished_ = false;

@@ -20,6 +20,7 @@
 //   session_weights         weights that are given, and the model's file
 //   session_checkpoints     where training resumes, and the checkpoints that it writes
 //   session_training        steps and validations
+//   session_trace           traces of some steps
 //   session_evaluation, session_prediction
 //   session                 the order of all these
 #ifndef ADJOIN_WORKER_SESSION_SESSION_H_
@@ -47,6 +48,8 @@ class LayerRegistry;  // layers/registry.h
 class LayerRules;     // layers/rules/layer_rule.h
 class LocalMemory;    // primitives/comm/local_memory.h
 
+class TraceRequests;  // worker/session/trace_requests.h
+
 struct SessionOptions {
   Plan plan;
   std::string data_root;  // the spec's paths of data and of init_from are below it
@@ -72,6 +75,7 @@ struct SessionOptions {
   // Set by any thread: this rank is asked to stop after a step that all ranks agree on. Null: never.
   const std::atomic<bool>* drain = nullptr;
   SessionActivity* activity = nullptr;  // what the session does, for other threads; may be null
+  TraceRequests* traces = nullptr;      // steps to be traced, that any thread asks for on rank 0. Null: none are
 
   // Called on this rank's thread, on every rank: at most ten times a second and at the end of each phase. May be empty.
   std::function<void(const JobProgress&)> on_progress;

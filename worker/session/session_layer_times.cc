@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/status_macros.h"
 #include "planner/time/cost_model.h"
 #include "planner/time/step_time.h"
 #include "proto/message_limits.h"
@@ -28,6 +29,16 @@ std::map<std::string, const LayerTimeReport*> ByName(const TimeReport* predicted
   if (predicted == nullptr) return layers;
   for (const LayerTimeReport& layer : predicted->layer()) layers[layer.name()] = &layer;
   return layers;
+}
+
+// As metrics.jsonl has them.
+const char* KindName(SlowKind kind) {
+  switch (kind) {
+    case SLOW_COMPUTE: return "compute";
+    case SLOW_LINK: return "link";
+    case SLOW_DATA: return "data";
+    default: return "";
+  }
 }
 
 }  // namespace
@@ -91,7 +102,53 @@ absl::Status SessionLayerTimes::Record(const StepReport& report) {
   add_measured("wait", &LayerSeconds::wait);
   if (left_out > 0) line.push_back({"left_out", static_cast<int64_t>(left_out)});
   Show(report);
-  return output_->WriteMetrics(line);
+  ADJOIN_RETURN_IF_ERROR(output_->WriteMetrics(line));
+  return report.slow.has_value() ? WriteSlow(report) : absl::OkStatus();
+}
+
+absl::Status SessionLayerTimes::WriteSlow(const StepReport& report) {
+  const LayerTimes& shown = progress_->shown().layer_times();
+  std::vector<std::string> kinds, layers;
+  std::vector<double> ranks, peers, costs, seconds, medians;
+  for (const SlowPart& part : shown.slow()) {
+    kinds.push_back(KindName(part.kind()));
+    ranks.push_back(part.rank());
+    peers.push_back(part.kind() == SLOW_LINK ? static_cast<double>(part.peer()) : -1);
+    layers.push_back(part.layer());
+    costs.push_back(part.cost_seconds());
+    seconds.push_back(part.seconds());
+    medians.push_back(part.median_seconds());
+  }
+  return output_->WriteMetrics({{"type", "slow"},
+                                {"step", report.step},
+                                {"epoch", report.epoch},
+                                {"seconds", shown.step_seconds()},
+                                {"replayed_seconds", shown.replayed_seconds()},
+                                {"kind", kinds},
+                                {"rank", ranks},
+                                {"peer", peers},
+                                {"layer", layers},
+                                {"cost_seconds", costs},
+                                {"part_seconds", seconds},
+                                {"median_seconds", medians}});
+}
+
+void SessionLayerTimes::ShowSlow(const StepReport& report, LayerTimes& shown) {
+  if (!report.slow.has_value()) return;
+  shown.set_replayed_seconds(report.slow->replayed);
+  for (const SlowPartFound& found : report.slow->parts) {
+    SlowPart& part = *shown.add_slow();
+    part.set_kind(found.kind == SlowPartFound::Kind::kCompute ? SLOW_COMPUTE
+                  : found.kind == SlowPartFound::Kind::kLink  ? SLOW_LINK
+                                                              : SLOW_DATA);
+    part.set_rank(static_cast<uint32_t>(found.rank));
+    if (found.peer >= 0) part.set_peer(static_cast<uint32_t>(found.peer));
+    const size_t layer = static_cast<size_t>(found.layer);
+    if (found.layer >= 0 && layer < report.layers->layer.size()) part.set_layer(report.layers->layer[layer].name);
+    part.set_cost_seconds(found.cost);
+    part.set_seconds(found.seconds);
+    part.set_median_seconds(found.median);
+  }
 }
 
 void SessionLayerTimes::Show(const StepReport& report) {
@@ -115,6 +172,7 @@ void SessionLayerTimes::Show(const StepReport& report) {
                                found->second->movement_seconds());
     }
   }
+  ShowSlow(report, shown);
   shown.set_left_out(static_cast<uint32_t>(measured.layer.size()) - static_cast<uint32_t>(shown.layer_size()));
 }
 

@@ -35,10 +35,14 @@ class SessionLayerTimes {
   // not predicted: on other ranks than 0, with GPUs, for very many ranks.
   const TimeReport* Predicted();
 
-  // A line of type "layers" where the step was measured, else nothing. Errors: as SessionOutput::WriteMetrics.
+  // A line of type "layers", and one of type "slow", where the step was measured, else nothing. Errors: as
+  // SessionOutput::WriteMetrics.
   absl::Status Record(const StepReport& report);
 
  private:
+  // What Show has shown.
+  absl::Status WriteSlow(const StepReport& report);
+  static void ShowSlow(const StepReport& report, LayerTimes& shown);
   void Show(const StepReport& report);
 
   const SessionEnvironment& environment_;

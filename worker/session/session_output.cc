@@ -1,5 +1,7 @@
 #include "worker/session/session_output.h"
 
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -113,6 +115,10 @@ absl::Status SessionOutput::Publish(const MetricsWriter::Line& summary) {
   ADJOIN_RETURN_IF_ERROR(WriteMetrics(summary));
   ADJOIN_RETURN_IF_ERROR(AsShown(metrics_->Sync()));
   if (events_ != nullptr) ADJOIN_RETURN_IF_ERROR(AsShown(events_->Sync()));
+  for (const std::string& name : std::exchange(extras_, {})) {
+    std::error_code ignored;
+    if (std::filesystem::exists(absl::StrCat(attempt_->folder(), "/", name), ignored)) AddArtifact(name);
+  }
   return attempt_->Publish(artifacts_, Deadline::After(kOutputLockTimeout));
 }
 

@@ -51,6 +51,8 @@ class SessionOutput {
   absl::StatusOr<std::string> PathOfNewFile(const std::string& name) const;
   // A file of the attempt that is written and will be published.
   void AddArtifact(const std::string& name) { artifacts_.push_back(name); }
+  // The same for one without which the results are whole: where it is gone until then, it is left out.
+  void AddExtra(const std::string& name) { extras_.push_back(name); }
   const std::vector<std::string>& artifacts() const { return artifacts_; }
 
   // The attempt's folder as this rank sees it. On other ranks than 0: once rank 0 has made it.
@@ -75,7 +77,7 @@ class SessionOutput {
   std::unique_ptr<MetricsWriter> metrics_;
   std::unique_ptr<EventLog> events_;  // null: the job asks for none
   std::optional<HeldPath> folder_;    // on other ranks, once found: the folder of rank 0's attempt
-  std::vector<std::string> artifacts_;
+  std::vector<std::string> artifacts_, extras_;
 };
 
 }  // namespace adjoin

@@ -73,7 +73,7 @@ absl::Status SessionTraining::RecordPeaks(const StepReport& report) {
 absl::StatusOr<StepReport> SessionTraining::RunStep() {
   validated_.metrics.clear();
   validated_.best = false;
-  return trainer_->RunStep(environment_.stop_asked(), checkpoints_.Words());
+  return trainer_->RunStep(environment_.stop_asked(), checkpoints_.Words(), traces_.Asked());
 }
 
 absl::Status SessionTraining::RecordStep(const StepReport& report) {
@@ -109,8 +109,14 @@ void SessionTraining::RecordSkipped(const StepReport& report) {
                                 "though the loss is ", report.loss, "; further such steps are counted, not told"));
 }
 
+void SessionTraining::WriteCheckpointAfter(const StepReport& report) {
+  const SpanScope span(environment_.communicator->recorder(), {.kind = SpanKind::kCheckpoint});
+  checkpoints_.AfterStep(*trainer_, report, validated_);
+}
+
 absl::Status SessionTraining::ValidateAfter(const StepReport& step) {
   if (!trainer_->validation_due()) return absl::OkStatus();
+  const SpanScope span(environment_.communicator->recorder(), {.kind = SpanKind::kValidation});
   Validation& validation = *trainer_->validation();
   ADJOIN_ASSIGN_OR_RETURN(const EvaluationReport report, validation.Run(step.step));
   validated_.numbers = validation.Numbers();
@@ -139,17 +145,21 @@ absl::Status SessionTraining::ValidateAfter(const StepReport& step) {
 absl::StatusOr<SessionTraining::Result> SessionTraining::Run() {
   ADJOIN_RETURN_IF_ERROR(Begin());
   while (!trainer_->done() && !result_.drained_step.has_value()) {
+    ADJOIN_RETURN_IF_ERROR(traces_.BeforeStep(*trainer_));
     const auto begin = std::chrono::steady_clock::now();
     ADJOIN_ASSIGN_OR_RETURN(const StepReport report, RunStep());
     ADJOIN_RETURN_IF_ERROR(RecordStep(report));
     environment_.activity->AddTrainingStep(absl::FromChrono(std::chrono::steady_clock::now() - begin));
     ADJOIN_RETURN_IF_ERROR(RecordPeaks(report));
     ADJOIN_RETURN_IF_ERROR(ValidateAfter(report));
-    checkpoints_.AfterStep(*trainer_, report, validated_);
+    WriteCheckpointAfter(report);
     // After the last step training is over, even where a rank was asked to stop: its results are still to be written.
     if (report.stop_asked && !trainer_->done()) result_.drained_step = report.step;
-    progress_->SetStep(report.step, /*last=*/trainer_->done() || result_.drained_step.has_value());
+    const bool last = trainer_->done() || result_.drained_step.has_value();
+    ADJOIN_RETURN_IF_ERROR(traces_.AfterStep(*trainer_, report, last));
+    progress_->SetStep(report.step, last || traces_.TakeNews());
   }
+  traces_.Finish(*trainer_);
   progress_->KeepTraining();
   // With a checkpoint of the last step, neither a later phase nor another attempt needs a step again.
   const bool stepped = trainer_->steps_done() > progress_->first_step();

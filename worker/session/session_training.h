@@ -22,6 +22,7 @@
 #include "worker/session/session_layer_times.h"
 #include "worker/session/session_output.h"
 #include "worker/session/session_progress.h"
+#include "worker/session/session_trace.h"
 #include "worker/training/trainer.h"
 
 namespace adjoin {
@@ -46,6 +47,7 @@ class SessionTraining {
         output_(output),
         progress_(progress),
         layer_times_(environment, output, progress),
+        traces_(environment, output, progress),
         checkpoints_(environment, *parameters, output, progress) {}
 
   // Once. Collective. Errors: as RunSession.
@@ -56,6 +58,7 @@ class SessionTraining {
   absl::StatusOr<StepReport> RunStep();
   absl::Status RecordStep(const StepReport& report);
   void RecordSkipped(const StepReport& report);
+  void WriteCheckpointAfter(const StepReport& report);
   absl::Status ValidateAfter(const StepReport& step);
   // What the plan tells of the rank that needs most memory, and of a step's time, in metrics.jsonl.
   absl::Status RecordPrediction();
@@ -69,6 +72,7 @@ class SessionTraining {
   SessionProgress* const progress_;
   std::unique_ptr<Trainer> trainer_;  // until the end of Run
   SessionLayerTimes layer_times_;
+  SessionTrace traces_;
   SessionCheckpoints checkpoints_;
   SessionCheckpoints::Validated validated_;
   Result result_;

@@ -47,6 +47,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const Plan& plan, Commu
   ADJOIN_RETURN_IF_ERROR(trainer->CountSteps(train));
   ADJOIN_ASSIGN_OR_RETURN(trainer->optimizer_, TrainOptimizer::Create(train, *parameters));
   ADJOIN_ASSIGN_OR_RETURN(trainer->timing_, LayerTiming::Create(plan, communicator));
+  ADJOIN_ASSIGN_OR_RETURN(trainer->slow_, SlowStep::Create(plan, communicator, &trainer->recorder_));
   trainer->clip_norm_ = train.clip_norm();
   trainer->loss_scale_ = plan.spec().precision().loss_scale();
   if (train.clip_norm() > 0 || trainer->loss_scale_ > 0) {
@@ -76,6 +77,7 @@ absl::Status Trainer::CountSteps(const Train& train) {
 absl::StatusOr<std::map<std::string, at::Tensor>> Trainer::ReadBatch(const Network& network, int64_t epoch,
                                                                      int64_t first) {
   const SessionActivity::Files files(activity_);
+  const SpanScope span(communicator_->recorder(), {.kind = SpanKind::kData});
   return data_->Read(network.program(), epoch, first);
 }
 
@@ -140,8 +142,7 @@ absl::StatusOr<Trainer::Read> Trainer::ReadStep(const std::vector<Part>& parts,
   return read;
 }
 
-absl::Status Trainer::AddUp(const std::vector<Part>& parts, int64_t epoch, bool stop_asked, const StepWords& words,
-                            StepReport& report) {
+absl::Status Trainer::AddUp(const std::vector<Part>& parts, int64_t epoch, StepSums mine, StepReport& report) {
   for (int i = 0; i < parameters_->size(); ++i) at::Tensor(parameters_->tensor(i)).mutable_grad().reset();
   std::vector<at::Tensor> shares;
   for (const Part& part : parts) {
@@ -153,6 +154,7 @@ absl::Status Trainer::AddUp(const std::vector<Part>& parts, int64_t epoch, bool 
     Account(part, bytes_before);
   }
   const int64_t bytes_before = communicator_->BytesSent();
+  const SpanScope span(communicator_->recorder(), {.kind = SpanKind::kGradients});
   ADJOIN_RETURN_IF_ERROR(sync_->Sync());
   // What the last part's backward pass has sent of the sums counts where the rest of them does.
   const int64_t sent_before = sync_->bytes_per_step() - (communicator_->BytesSent() - bytes_before);
@@ -160,10 +162,8 @@ absl::Status Trainer::AddUp(const std::vector<Part>& parts, int64_t epoch, bool 
   traffic_[parts[0].network->program().name()].bytes += sent_before;
   if (loss_scale_ > 0) gradients_->Multiply(1 / loss_scale_);
   ADJOIN_ASSIGN_OR_RETURN(const Read read, ReadStep(parts, shares));
-  const StepSums mine = {.loss = read.loss,
-                         .stops_asked = stop_asked ? 1.0 : 0.0,
-                         .squared_gradient_norm = read.squared_norm,
-                         .words = words};
+  mine.loss = read.loss;
+  mine.squared_gradient_norm = read.squared_norm;
   ADJOIN_ASSIGN_OR_RETURN(const std::vector<double> numbers, parts[0].network->SumOverRanks(mine.ToVector()));
   const StepSums sums = StepSums::FromVector(numbers);
   traffic_[parts[0].network->program().name()].bytes += communicator_->BytesSent() - bytes_before;
@@ -171,6 +171,7 @@ absl::Status Trainer::AddUp(const std::vector<Part>& parts, int64_t epoch, bool 
   report.stop_asked = sums.stops_asked > 0;
   if (gradients_.has_value()) report.gradient_norm = std::sqrt(sums.squared_gradient_norm);
   report.words = sums.words;
+  report.traces_asked = static_cast<int64_t>(sums.traces_asked);
   return absl::OkStatus();
 }
 
@@ -219,7 +220,13 @@ absl::Status Trainer::JudgeGradients(const std::vector<Part>& parts, StepReport&
                    "a smaller learning rate may help)"));
 }
 
-absl::StatusOr<StepReport> Trainer::RunStep(bool stop_asked, const StepWords& words) {
+std::vector<std::string> Trainer::layer_names() const {
+  std::vector<std::string> names;
+  for (const LayerPlan& layer : (full_ != nullptr ? *full_ : *tail_).program().layer()) names.push_back(layer.name());
+  return names;
+}
+
+absl::StatusOr<StepReport> Trainer::RunStep(bool stop_asked, const StepWords& words, int64_t traces_asked) {
   const auto begin = std::chrono::steady_clock::now();
   const absl::Duration moving_before = communicator_->time_moving();
   const int64_t bytes_before = communicator_->BytesSent();
@@ -231,14 +238,22 @@ absl::StatusOr<StepReport> Trainer::RunStep(bool stop_asked, const StepWords& wo
   report.epoch = epoch + 1;
   report.samples = std::min(batch_, epoch_samples_ - first);
   report.learning_rate = optimizer_->LearningRate(step_);
+  const bool measured = timing_ != nullptr && timing_->IsDue(report.step);
+  if (measured && slow_ != nullptr) slow_->BeforeStep();
+  std::optional<SpanScope> span;
+  span.emplace(communicator_->recorder(), Span{.kind = SpanKind::kStep, .index = static_cast<int32_t>(report.step)});
   std::optional<LayerClock> clock;
-  if (timing_ != nullptr && timing_->IsDue(report.step)) clock.emplace(communicator_, timing_->layers());
+  if (measured || recorder_.recording()) clock.emplace(communicator_, parts[0].network->program().layer_size());
   try {
     SetRunning("the step");
-    ADJOIN_RETURN_IF_ERROR(AddUp(parts, epoch, stop_asked, words, report));
+    ADJOIN_RETURN_IF_ERROR(AddUp(
+        parts, epoch,
+        {.stops_asked = stop_asked ? 1.0 : 0.0, .words = words, .traces_asked = static_cast<double>(traces_asked)},
+        report));
     if (!std::isfinite(report.loss)) return NotFinite(parts, epoch, report.loss);
     if (report.gradient_norm.has_value()) ADJOIN_RETURN_IF_ERROR(JudgeGradients(parts, report));
     SetRunning("the optimizer");
+    const SpanScope optimizer(communicator_->recorder(), {.kind = SpanKind::kOptimizer});
     if (!report.skipped) optimizer_->Step(step_);
   } catch (const StatusException& error) {
     return error.status();
@@ -251,9 +266,13 @@ absl::StatusOr<StepReport> Trainer::RunStep(bool stop_asked, const StepWords& wo
   report.sync_seconds = absl::ToDoubleSeconds(communicator_->time_moving() - moving_before);
   report.compute_seconds = std::max(0.0, taken.count() - report.sync_seconds);
   report.bytes_sent = communicator_->BytesSent() - bytes_before;
-  if (clock.has_value()) {
+  span.reset();
+  if (measured) {
     SetRunning("the times of layers");
     ADJOIN_ASSIGN_OR_RETURN(report.layers, timing_->Collect(clock->Finish(), taken.count()));
+    if (slow_ != nullptr) {
+      ADJOIN_ASSIGN_OR_RETURN(report.slow, slow_->AfterStep());
+    }
   }
   ++step_;
   compute_seconds_ += report.compute_seconds;

@@ -26,13 +26,16 @@
 #include "layers/registry.h"
 #include "planner/plan/step_sums.h"
 #include "primitives/comm/communicator.h"
+#include "primitives/comm/span_recorder.h"
 #include "proto/plan.pb.h"
 #include "worker/samples/field_source.h"
 #include "worker/samples/shard_reader.h"
+#include "worker/trace/slow_parts.h"
 #include "worker/training/gradient_norm.h"
 #include "worker/training/layer_timing.h"
 #include "worker/training/optimizer.h"
 #include "worker/training/session_activity.h"
+#include "worker/training/slow_step.h"
 #include "worker/training/validation.h"
 
 namespace adjoin {
@@ -51,8 +54,10 @@ struct StepReport {
   int64_t bytes_sent = 0;      // by this rank
   bool stop_asked = false;     // by any rank: all of them stop after this step
   StepWords words = {};        // of all ranks, added up
+  int64_t traces_asked = 0;    // how many steps rank 0 wants traced: the next ones
   // How long each layer took; absent: the step was not measured (Train.measure_layers_every).
   std::optional<MeasuredLayers> layers = std::nullopt;
+  std::optional<SlowParts> slow = std::nullopt;  // of a measured step, on rank 0 (SlowStep::AfterStep)
 };
 
 // This rank's traffic in all steps of one program.
@@ -63,6 +68,12 @@ struct ProgramTraffic {
 
 class Trainer {
  public:
+  ~Trainer() {
+    if (communicator_ != nullptr && communicator_->recorder() == &recorder_) communicator_->set_recorder(nullptr);
+  }
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
+
   // `plan`, `communicator` and `parameters` must outlive it, and so must `activity`, which is told when it reads files
   // and may be null. `planning`: of the validation (Evaluator::Create).
   // Errors: kInvalidArgument (nothing to train, a data set with no step in it, an optimizer that is not supported); as
@@ -94,8 +105,14 @@ class Trainer {
   // kOutOfRange where the loss is not finite (on every rank alike, names the step and where the first such value is;
   // the parameters are those before the step, running statistics may be those after it), or where a job clips the norm
   // of the gradients and it is not finite. A job that scales its loss skips such a step instead, and ends with
-  // kOutOfRange after kMostSkipped of them in a row. `words`: this rank's, for StepReport::words.
-  absl::StatusOr<StepReport> RunStep(bool stop_asked = false, const StepWords& words = {});
+  // kOutOfRange after kMostSkipped of them in a row. `words`: this rank's, for StepReport::words. `traces_asked`: rank
+  // 0's, for StepReport::traces_asked; at most StepSums::kMostTraced, and 0 on the other ranks.
+  absl::StatusOr<StepReport> RunStep(bool stop_asked = false, const StepWords& words = {}, int64_t traces_asked = 0);
+
+  // While it records, and the communicator with it, every step is recorded.
+  SpanRecorder& recorder() { return recorder_; }
+  // By the index that spans have.
+  std::vector<std::string> layer_names() const;
 
   static constexpr int kMostSkipped = 100;
 
@@ -135,8 +152,8 @@ class Trainer {
   };
   absl::StatusOr<Read> ReadStep(const std::vector<Part>& parts, const std::vector<at::Tensor>& shares) const;
   // Gradients, loss and norm over all ranks.
-  absl::Status AddUp(const std::vector<Part>& parts, int64_t epoch, bool stop_asked, const StepWords& words,
-                     StepReport& report);
+  // `mine`: the counts and words of this rank.
+  absl::Status AddUp(const std::vector<Part>& parts, int64_t epoch, StepSums mine, StepReport& report);
   absl::Status NotFinite(const std::vector<Part>& parts, int64_t epoch, double loss);
   // Clips the gradients, or finds that they are not finite.
   absl::Status JudgeGradients(const std::vector<Part>& parts, StepReport& report);
@@ -144,6 +161,7 @@ class Trainer {
 
   SessionActivity* activity_ = nullptr;
   Communicator* communicator_ = nullptr;
+  SpanRecorder recorder_;
   Parameters* parameters_ = nullptr;
   std::unique_ptr<ShardReader> data_;
   std::unique_ptr<Network> full_;  // for a micro-batch; null where the data set is smaller
@@ -151,6 +169,7 @@ class Trainer {
   std::unique_ptr<GradientSync> sync_;
   std::unique_ptr<TrainOptimizer> optimizer_;
   std::unique_ptr<LayerTiming> timing_;    // null where the job does not measure its layers
+  std::unique_ptr<SlowStep> slow_;         // likewise
   std::optional<GradientNorm> gradients_;  // where the job clips or scales its loss
   double clip_norm_ = 0;
   double loss_scale_ = 0;                   // 0: the loss is not scaled
