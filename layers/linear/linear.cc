@@ -1,4 +1,4 @@
-// y = x W^T + b over the last dim, as torch.nn.Linear, with the weight cut over P_out x P_in.
+// y = x W^T + b over the last dim, as torch.nn.Linear, with the weight cut over P_out x P_in, or stored transposed.
 //
 // Each rank multiplies its part of x with its block of W: a partial sum over the ranks along P_in, which the role "y"
 // adds up. The plan gives the bias to the first of those ranks, so it is added once; elsewhere it has no elements.
@@ -23,7 +23,8 @@ class LinearLayer : public LayerModule {
     at::Tensor weight = Parameter(kRoleWeight, tape).to(x.scalar_type());
     at::Tensor bias = Parameter(kRoleBias, tape);
     if (bias.defined()) bias = bias.to(x.scalar_type());
-    at::Tensor y = runs_here() ? at::matmul(x, weight.t()) : EmptyResult(context().compute_shape, {x, weight, bias});
+    if (!spec().linear().transposed()) weight = weight.t();
+    at::Tensor y = runs_here() ? at::matmul(x, weight) : EmptyResult(context().compute_shape, {x, weight, bias});
     if (runs_here() && bias.defined() && bias.numel() > 0) y = y + bias;
     return Output(y, tape);
   }

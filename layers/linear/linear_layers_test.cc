@@ -39,7 +39,8 @@ std::string CompareLinear(uint64_t seed, std::pair<int64_t, int64_t> w, Transpor
   RandomJobs random(seed);
   const int64_t batch = random.Between(1, 6), in = random.Between(1, 9), out = random.Between(1, 9);
   const int64_t parts = w.first * w.second;
-  const bool has_bias = !random.OneIn(4);
+  const bool has_bias = !random.OneIn(4), transposed = random.OneIn(3);
+  const std::vector<int64_t> stored = transposed ? std::vector<int64_t>{in, out} : std::vector<int64_t>{out, in};
   JobParts job;
   job.batch = batch;
   job.ranks = std::min<int64_t>(6, std::max<int64_t>(parts, 1) + random.Between(0, 2));
@@ -53,8 +54,9 @@ std::string CompareLinear(uint64_t seed, std::pair<int64_t, int64_t> w, Transpor
     head = "name: \"y\" x: \"x\"";
   }
   if (parts > 0) {
-    std::map<int, std::vector<int64_t>> cuts = random.Cuts({out, in}, {w.first, w.second});
-    job.layouts += LayoutText("w", {w.first, w.second}, random.Ranks(parts, job.ranks), cuts);
+    const std::vector<int64_t> partition =
+        transposed ? std::vector<int64_t>{w.second, w.first} : std::vector<int64_t>{w.first, w.second};
+    job.layouts += LayoutText("w", partition, random.Ranks(parts, job.ranks), random.Cuts(stored, partition));
     head += " w: \"w\"";
   }
   if (random.OneIn(2)) {
@@ -62,13 +64,14 @@ std::string CompareLinear(uint64_t seed, std::pair<int64_t, int64_t> w, Transpor
     head += " y: \"y\"";
   }
   job.layers += absl::StrCat("layer { ", head, " ", kHomes[random.Between(0, 3)], " linear { out_features: ", out,
-                             " bias: ", has_bias ? "true" : "false", " } }\n");
+                             " bias: ", has_bias ? "true" : "false", transposed ? " transposed: true" : "", " } }\n");
 
   torch::Tensor x = random.Normal({batch, in}).requires_grad_();
-  Tensors parameters = {{"y.weight", random.Normal({out, in}).requires_grad_()}};
+  Tensors parameters = {{"y.weight", random.Normal(stored).requires_grad_()}};
   torch::Tensor bias;
   if (has_bias) bias = parameters["y.bias"] = random.Normal({out}).requires_grad_();
-  const torch::Tensor y = torch::linear(before ? torch::relu(x) : x, parameters["y.weight"], bias);
+  const torch::Tensor weight = transposed ? parameters["y.weight"].t() : parameters["y.weight"];
+  const torch::Tensor y = torch::linear(before ? torch::relu(x) : x, weight, bias);
   return CompareLayer(job, random, x, parameters, y, transport);
 }
 
@@ -140,7 +143,8 @@ std::string CompareLeadingDims(uint64_t seed, TransportKind transport) {
   const int64_t in = x_shape[features] = random.Between(1, 9), out = random.Between(1, 9);
   std::vector<int64_t> y_shape = x_shape;
   y_shape[features] = out;
-  const bool has_bias = !random.OneIn(4);
+  const bool has_bias = !random.OneIn(4), transposed = random.OneIn(3);
+  const std::vector<int64_t> stored = transposed ? std::vector<int64_t>{in, out} : std::vector<int64_t>{out, in};
   JobParts job;
   job.ranks = random.Between(1, 6);
   job.last_dims = features + 1;
@@ -161,7 +165,9 @@ std::string CompareLeadingDims(uint64_t seed, TransportKind transport) {
     };
     job.layouts += random.OneIn(4) ? mesh.Text("shared_x", otherwise(), "")
                                    : mesh.Text("shared_x", {data, "B", last}, data_cut + CutText(features, in_sizes));
-    job.layouts += mesh.Text("shared_w", {"B", "S(0)", "S(1)"}, CutText(0, out_sizes) + CutText(1, in_sizes));
+    job.layouts += transposed
+                       ? mesh.Text("shared_w", {"B", "S(1)", "S(0)"}, CutText(1, out_sizes) + CutText(0, in_sizes))
+                       : mesh.Text("shared_w", {"B", "S(0)", "S(1)"}, CutText(0, out_sizes) + CutText(1, in_sizes));
     job.layouts += random.OneIn(4) ? mesh.Text("shared_y", otherwise(), "")
                                    : mesh.Text("shared_y", {data, last, "B"}, data_cut + CutText(features, out_sizes));
     for (const std::string name : {"x", "w", "y"}) {
@@ -169,7 +175,7 @@ std::string CompareLeadingDims(uint64_t seed, TransportKind transport) {
     }
   } else {
     if (random.OneIn(2)) {
-      job.layouts += random.AnyLayout("w", {out, in}, job.ranks, /*copies=*/true);
+      job.layouts += random.AnyLayout("w", stored, job.ranks, /*copies=*/true);
       head += " w: \"w\"";
     }
     if (random.OneIn(2)) {
@@ -178,12 +184,13 @@ std::string CompareLeadingDims(uint64_t seed, TransportKind transport) {
     }
   }
   absl::StrAppend(&job.layers, "layer { ", head, " linear { out_features: ", out,
-                  " bias: ", has_bias ? "true" : "false", " } }\n");
+                  " bias: ", has_bias ? "true" : "false", transposed ? " transposed: true" : "", " } }\n");
   torch::Tensor x = random.Normal(x_shape).requires_grad_();
-  Tensors parameters = {{"y.weight", random.Normal({out, in}).requires_grad_()}};
+  Tensors parameters = {{"y.weight", random.Normal(stored).requires_grad_()}};
   torch::Tensor bias;
   if (has_bias) bias = parameters["y.bias"] = random.Normal({out}).requires_grad_();
-  return CompareLayer(job, random, x, parameters, torch::linear(x, parameters["y.weight"], bias), transport);
+  const torch::Tensor weight = transposed ? parameters["y.weight"].t() : parameters["y.weight"];
+  return CompareLayer(job, random, x, parameters, torch::linear(x, weight, bias), transport);
 }
 
 TEST(LinearLeadingDimsTest, EqualsSerial) {

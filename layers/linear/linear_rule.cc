@@ -1,4 +1,4 @@
-// y = x W^T + b over the last dim of [batch, ..., features].
+// y = x W^T + b over the last dim of [batch, ..., features]; with `transposed`, of a weight [in, out], y = x W + b.
 //
 // With w, a layout of the weight [out, in]: x goes to the ranks of w, its features cut as W's columns and the same for
 // all of W's rows; each rank multiplies with its own block of the weight; the products are partial sums along `in`,
@@ -24,7 +24,27 @@
 namespace adjoin {
 namespace {
 
-constexpr int kOut = 0, kIn = 1;  // dims of the weight
+// Dims of the weight W; a transposed one is stored, and cut by w, in the other order.
+constexpr int kOut = 0, kIn = 1;
+
+std::vector<int64_t> Stored(const Layer& spec, const std::vector<int64_t>& weight) {
+  if (!spec.linear().transposed()) return weight;
+  return {weight[kIn], weight[kOut]};
+}
+
+// The same weight with its dims in the other order.
+absl::StatusOr<Layout> Turned(const Layout& layout) {
+  std::vector<Placement> placements = layout.placements();
+  for (Placement& placement : placements) {
+    if (placement.kind == Placement::Kind::kSplit) placement = Placement::Split(1 - placement.dim);
+  }
+  Layout::Cuts cuts;
+  for (int dim : {0, 1}) {
+    if (!layout.AxesOf(dim).empty()) cuts[1 - dim] = PartSizes(layout, dim);
+  }
+  return Layout::Create({layout.shape()[1], layout.shape()[0]}, layout.dtype(), layout.mesh(), std::move(placements),
+                        std::move(cuts));
+}
 
 absl::Status CheckInput(const Layout& x) {
   if (x.dims() < 2) {
@@ -48,7 +68,11 @@ struct WeightBlocks {
 };
 
 absl::StatusOr<WeightBlocks> BlocksOfWeight(const LayerRequest& request, const std::vector<int64_t>& weight) {
-  ADJOIN_ASSIGN_OR_RETURN(const Layout w, request.layouts.Resolve(request.spec.w(), weight, request.parameter_dtype));
+  ADJOIN_ASSIGN_OR_RETURN(
+      Layout w, request.layouts.Resolve(request.spec.w(), Stored(request.spec, weight), request.parameter_dtype));
+  if (request.spec.linear().transposed()) {
+    ADJOIN_ASSIGN_OR_RETURN(w, Turned(w));
+  }
   const Layout& x = request.input[0];
   const int features = x.dims() - 1;
   WeightBlocks blocks{w.mesh(), {}, w.placements(), {}, {}};
@@ -211,6 +235,9 @@ absl::StatusOr<LayerOutcome> LinearRule(const LayerRequest& request) {
   ADJOIN_ASSIGN_OR_RETURN(Operands operands, OperandsOf(request, blocks, weight));
   ADJOIN_ASSIGN_OR_RETURN(Layout output, OutputLayout(request, shape, operands.output));
 
+  if (linear.transposed()) {
+    ADJOIN_ASSIGN_OR_RETURN(operands.weight, Turned(operands.weight));
+  }
   const std::vector<int>& ranks = operands.weight.mesh().ranks();
   ADJOIN_ASSIGN_OR_RETURN(Layout weight_home, HomeOf(spec, operands.weight, operands.weight, ranks));
   std::vector<ParameterNeed> parameters;
