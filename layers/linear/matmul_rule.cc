@@ -1,4 +1,4 @@
-// The product of two inputs, [batch, ..., m, k] and [batch, ..., k, n]; dims before the last two broadcast.
+// The product of two inputs, [batch, ..., m, k] and [batch or 1, ..., k, n]; dims before the last two broadcast.
 //
 // The first input stays as it is cut. Axes that cut a dim before the last two cut the second input alike, or not where
 // its extent is 1; along axes that cut m it is whole; along those that cut k it is cut in its k, and the products are
@@ -28,13 +28,14 @@ absl::Status CheckInputs(const LayerRequest& request) {
   }
   const Shape64 &a = request.input[0].shape(), &b = request.input[1].shape();
   const auto refused = [&](const char* what) {
-    return AtField("input[1]", InvalidSpec("matmul reads [batch, ..., m, k] and [batch, ..., k, n], of as many dims; ",
-                                           what, ": input 0 is ", ShapeText(a), ", input 1 is ", ShapeText(b)));
+    return AtField("input[1]",
+                   InvalidSpec("matmul reads [batch, ..., m, k] and [batch or 1, ..., k, n], of as many dims; ", what,
+                               ": input 0 is ", ShapeText(a), ", input 1 is ", ShapeText(b)));
   };
   if (a.size() < 3 || a.size() != b.size())
     return refused("these differ in their number of dims, or have fewer than 3");
   if (a.back() != b[b.size() - 2]) return refused("k differs");
-  if (a[0] != b[0]) return refused("the batches differ");
+  if (a[0] != b[0] && b[0] != 1) return refused("the batches differ");
   for (size_t dim = 1; dim + 2 < a.size(); ++dim) {
     if (a[dim] != b[dim] && a[dim] != 1 && b[dim] != 1) return refused("an extent before the last two dims differs");
   }

@@ -9,6 +9,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "primitives/transport/transport_ranks.h"
 #include "tests/vs_serial/layer_comparison.h"
 #include "tests/vs_serial/partitioned_run.h"
@@ -54,6 +55,46 @@ TEST(MatmulTest, EqualsSerial) {
   const uint64_t seed = TestSeed(1000);
   for (uint64_t i = 0; i < 300; ++i) {
     ASSERT_EQ(Compare(seed + i, TransportKind::kInMemoryDelayed), "") << "ADJOIN_TEST_SEED=" << seed + i;
+  }
+}
+
+// The second input is one matrix for all samples, as a function of weights is.
+std::string CompareOneSample(uint64_t seed) {
+  RandomJobs random(seed);
+  std::vector<int64_t> a(random.Between(3, 5));
+  for (int64_t& extent : a) extent = random.Between(1, 5);
+  const size_t last = a.size() - 1;
+  std::vector<int64_t> b(a.begin() + 1, a.end());
+  b[last - 2] = a[last];
+  b[last - 1] = random.Between(1, 5);
+  for (size_t dim = 0; dim + 3 < a.size(); ++dim) b[dim] = random.OneIn(2) ? 1 : a[dim + 1];
+  const Tensor of_a = random.Normal(a).requires_grad_();
+  Tensors parameters;
+  parameters["w.weight"] = random.Normal(b).requires_grad_();
+  const Tensor y = at::matmul(of_a, parameters["w.weight"].unsqueeze(0));
+  JobParts job;
+  job.ranks = random.Between(1, 6);
+  job.last_dims = static_cast<int>(a.size());
+  AddRandomInput(random, "x", a, job);
+  absl::StrAppend(&job.layers, "layer { name: \"w\" input: \"in_x\" parameter { shape: [", absl::StrJoin(b, ", "),
+                  "] combine: \"value\" } }\n");
+  std::string ends;
+  if (random.OneIn(2)) {
+    job.layouts += random.AnyLayout("first", a, job.ranks, /*copies=*/true);
+    ends = " x: \"first\"";
+  }
+  if (random.OneIn(2)) {
+    job.layouts += random.AnyLayout("y", y.sizes().vec(), job.ranks, /*copies=*/true);
+    ends += " y: \"y\"";
+  }
+  absl::StrAppend(&job.layers, "layer { name: \"y\" input: \"in_x\" input: \"w\"", ends, " matmul {} }\n");
+  return CompareLayer(job, random, {{"x", of_a}}, parameters, {{"y", y}}, TransportKind::kInMemoryDelayed);
+}
+
+TEST(MatmulTest, OneMatrixForAllSamplesEqualsSerial) {
+  const uint64_t seed = TestSeed(5000);
+  for (uint64_t i = 0; i < 100; ++i) {
+    ASSERT_EQ(CompareOneSample(seed + i), "") << "ADJOIN_TEST_SEED=" << seed + i;
   }
 }
 

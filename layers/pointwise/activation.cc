@@ -92,6 +92,11 @@ const std::map<std::string, Function>& Functions() {
       {"reciprocal", [](const Tensor& x, const Arguments&) { return at::reciprocal(x); }},
       {"relu", [](const Tensor& x, const Arguments&) { return at::relu(x); }},
       {"relu6", [](const Tensor& x, const Arguments&) { return at::hardtanh(InSumType(x), 0, 6).to(x.scalar_type()); }},
+      {"root",
+       [](const Tensor& x, const Arguments&) {
+         const Tensor is_zero = x == 0;
+         return at::sqrt(x.masked_fill(is_zero, 1)).masked_fill(is_zero, 0);
+       }},
       {"rsqrt", [](const Tensor& x, const Arguments&) { return at::rsqrt(x); }},
       {"rsub", [](const Tensor& x, const Arguments& a) { return a[0] - x; }},
       {"selu", [](const Tensor& x, const Arguments&) { return at::selu(x); }},

@@ -79,6 +79,7 @@ const std::vector<ActivationFunction>& ActivationFunctions() {
       {"reciprocal"},
       {"relu"},
       {"relu6"},
+      {"root"},
       {"rsqrt"},
       {"rsub", {{"other", std::nullopt}}},
       {"selu"},

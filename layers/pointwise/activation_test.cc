@@ -115,6 +115,7 @@ const std::map<std::string, SerialFunction>& SerialFunctions() {
       {"reciprocal", {[](const Tensor& x, const Arguments&) { return 1 / x; }, {}, {}, true}},
       {"relu", {[](const Tensor& x, const Arguments&) { return F::relu(x); }}},
       {"relu6", {[](const Tensor& x, const Arguments&) { return F::relu6(x); }}},
+      {"root", {[](const Tensor& x, const Arguments&) { return (x.log() / 2).exp(); }, {}, {}, true}},
       {"rsqrt", {[](const Tensor& x, const Arguments&) { return (x.log() / -2).exp(); }, {}, {}, true}},
       {"selu", {[](const Tensor& x, const Arguments&) { return F::selu(x); }}},
       {"sigmoid", {[](const Tensor& x, const Arguments&) { return torch::sigmoid(x); }}},

@@ -1,8 +1,9 @@
-// Adds a module's own parameter to the input, multiplies the two, or returns the parameter for every sample.
+// Adds a module's own parameter to the input, multiplies the two, or returns the parameter, for every sample or once.
 //
-// Local shapes: x [samples, ...]; the parameter "weight" as ParameterNeeded cuts it; y as x, or [samples, used ...].
-// With "expand", x gets a gradient of zeros: it stays in the graph, so that all ranks' graphs are alike. It can be
-// differentiated any number of times. Errors: kInvalidArgument where the plan's layout is none.
+// Local shapes: x [samples, ...]; the parameter "weight" as ParameterNeeded cuts it; y as x, or [samples, used ...], or
+// [1, used ...]. With "expand" and "value", x gets a gradient of zeros: it stays in the graph, so that all ranks'
+// graphs are alike. It can be differentiated any number of times. Errors: kInvalidArgument where the plan's layout is
+// none.
 #include <map>
 #include <utility>
 

@@ -3,6 +3,7 @@
 //
 // The input stays where it is. The parameter is cut as those dims of the result are that it has, and the same along all
 // other axes. "expand": the result's batch is cut as the input's, and its last dim too where the extents are equal.
+// "value": the result is one sample, the same on all of the input's ranks.
 #include <string>
 #include <utility>
 #include <vector>
@@ -89,10 +90,17 @@ absl::StatusOr<Layout> ComputeLayout(const LayerRequest& request, const std::vec
     ADJOIN_RETURN_IF_ERROR(CheckCombines(used, x.shape()));
     return x;
   }
+  if (combine == "value") {
+    std::vector<int64_t> shape = {1};
+    shape.insert(shape.end(), used.begin(), used.end());
+    ADJOIN_RETURN_IF_ERROR(AtField("parameter.shape", CheckDims(static_cast<int64_t>(shape.size()))));
+    return Layout::Create(std::move(shape), x.dtype(), x.mesh(),
+                          std::vector<Placement>(x.placements().size(), Placement::Broadcast()), {});
+  }
   if (combine != "expand") {
     return AtField("parameter.combine",
                    InvalidSpec("parameter.combine is ", combine.empty() ? "missing" : "\"" + combine + "\"",
-                               "; write \"add\", \"multiply\" or \"expand\""));
+                               "; write \"add\", \"multiply\", \"expand\" or \"value\""));
   }
   if (used[0] != 1) {
     return AtField("parameter.shape[0]", InvalidSpec("it is ", request.spec.parameter().shape(0),

@@ -111,7 +111,8 @@ TEST(ParameterTest, RefusesWhatDoesNotFit) {
   };
   refuses("parameter { combine: \"add\" }", "parameter.shape is missing");
   refuses("parameter { shape: 0 combine: \"add\" }", "an extent is at least 1, not 0");
-  refuses("parameter { shape: 4 }", "parameter.combine is missing; write \"add\", \"multiply\" or \"expand\"");
+  refuses("parameter { shape: 4 }",
+          "parameter.combine is missing; write \"add\", \"multiply\", \"expand\" or \"value\"");
   refuses("parameter { shape: 4 combine: \"sub\" }", "parameter.combine is \"sub\"");
   refuses("parameter { shape: 3 combine: \"add\" }", "a parameter of 3 is not for an input of 2x3x4");
   refuses("parameter { shape: [2, 3, 4] combine: \"add\" }", "1 beside the batch");

@@ -73,6 +73,12 @@ const std::map<std::string, Function>& Functions() {
       {"reciprocal", [](const Tensor& x, const A&) { return x.reciprocal(); }},
       {"relu", [](const Tensor& x, const A&) { return F::relu(x); }},
       {"relu6", [](const Tensor& x, const A&) { return F::relu6(x); }},
+      // As PyTorch has it for norms and standard deviations.
+      {"root",
+       [](const Tensor& x, const A&) {
+         const Tensor other = torch::where(x == 0, torch::ones_like(x), x);
+         return torch::where(x == 0, torch::zeros_like(x), other.sqrt());
+       }},
       {"rsqrt", [](const Tensor& x, const A&) { return x.rsqrt(); }},
       {"selu", [](const Tensor& x, const A&) { return F::selu(x); }},
       {"sigmoid", [](const Tensor& x, const A&) { return x.sigmoid(); }},
@@ -129,6 +135,7 @@ Tensor SerialParameter(SerialCall& call) {
   for (int dim = 0; dim < spec.length_size(); ++dim) weight = weight.slice(dim, 0, spec.length(dim));
   if (spec.combine() == "add") return call.input() + weight;
   if (spec.combine() == "multiply") return call.input() * weight;
+  if (spec.combine() == "value") return weight.unsqueeze(0).clone();
   TORCH_CHECK(spec.combine() == "expand", "parameter \"", spec.combine(), "\" is not known");
   std::vector<int64_t> expanded = weight.sizes().vec();
   expanded[0] = call.input().size(0);

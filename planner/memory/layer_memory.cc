@@ -156,7 +156,7 @@ LayerMemory OfLocalResponseNorm(const LayerPlan& layer, const LayerSizes& sizes)
 LayerMemory OfActivation(const LayerPlan& layer, const LayerSizes& sizes) {
   static const auto* of_output =
       new std::set<std::string>{"relu", "sigmoid", "tanh", "exp", "expm1", "reciprocal", "rsqrt", "sqrt"};
-  static const auto* without_input = new std::set<std::string>{"add", "mul", "neg", "rsub", "tanhshrink"};
+  static const auto* without_input = new std::set<std::string>{"add", "mul", "neg", "root", "rsub", "tanhshrink"};
   static const auto* in_sum_type = new std::set<std::string>{"hardtanh", "relu6", "mish"};
   const std::string& fn = layer.spec().activation().fn();
   Kernel k(layer, sizes, in_sum_type->count(fn) > 0);
@@ -165,6 +165,12 @@ LayerMemory OfActivation(const LayerPlan& layer, const LayerSizes& sizes) {
   k.memory.keeps_input[0] = !output && without_input->count(fn) == 0;
   k.memory.keeps_parameters = fn == "prelu";
   if (fn == "log_sigmoid" || fn == "softsign" || fn == "tanhshrink") k.memory.keeps = k.out;
+  if (fn == "root") {
+    // The root, and where there is none: a byte each.
+    k.memory.keeps = k.out + Elements(sizes.output);
+    k.memory.forward_work = k.out;
+    k.memory.backward_work = 2 * k.out;
+  }
   if (fn == "softsign") k.memory.forward_work = k.out;
   // Tensors at one time, beside the gradient that they lead to.
   static const auto* temporary = new std::map<std::string, int64_t>{
@@ -304,7 +310,7 @@ LayerMemory OfEmbedding(const LayerPlan& layer, const LayerSizes& sizes) {
   return k.memory;
 }
 
-// Queries, keys and values as heads, what is attended to, and a number for each row.
+// Queries, keys and values as heads, what is attended to, and two numbers for each row.
 LayerMemory OfAttention(const LayerPlan& layer, const LayerSizes& sizes) {
   Kernel k(layer, sizes);
   const Attention& attention = layer.spec().attention();
@@ -337,11 +343,11 @@ LayerMemory OfAttention(const LayerPlan& layer, const LayerSizes& sizes) {
   const int64_t sums = BoundedProduct({pairs, x[1], sum_element});
   const int64_t moving = std::min<int64_t>(sizes.key_parts, 4) * travels;
   if (projects) {
-    k.memory.keeps = 2 * queries + result + memory + travels + sums;
+    k.memory.keeps = 2 * queries + result + memory + travels + 2 * sums;
     k.memory.forward_work = std::max(result + tile + travels - k.out, k.out);
     k.memory.backward_work = std::max<int64_t>(0, 2 * queries + result + memory + 2 * tile + moving - k.out - k.in);
   } else {
-    k.memory.keeps = queries + result + memory + travels + sums;
+    k.memory.keeps = queries + result + memory + travels + 2 * sums;
     k.memory.forward_work = std::max<int64_t>(0, std::max(queries, result + tile + travels) - k.out);
     k.memory.backward_work = std::max<int64_t>(0, memory + sums + 2 * tile + moving - k.in);
   }

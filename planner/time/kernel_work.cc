@@ -173,10 +173,10 @@ KernelWork OfEmbedding(const LayerSizes& sizes) {
 }
 
 KernelWork OfActivation(const Layer& layer, const LayerSizes& sizes) {
-  static const auto* cheap =
-      new std::set<std::string>{"relu",        "relu6",     "leaky_relu", "hardtanh",   "abs",  "square", "threshold",
-                                "hardsigmoid", "hardswish", "hardshrink", "softshrink", "add",  "mul",    "neg",
-                                "rsub",        "clamp",     "clamp_min",  "clamp_max",  "sqrt", "rsqrt",  "reciprocal"};
+  static const auto* cheap = new std::set<std::string>{
+      "relu",      "relu6",      "leaky_relu", "hardtanh", "abs",        "square", "threshold", "hardsigmoid",
+      "hardswish", "hardshrink", "softshrink", "add",      "mul",        "neg",    "rsub",      "clamp",
+      "clamp_min", "clamp_max",  "sqrt",       "rsqrt",    "reciprocal", "root"};
   const std::string& fn = layer.activation().fn();
   static const auto* own = new std::set<std::string>{"gelu", "tanh", "sigmoid", "silu"};
   if (fn == "prelu") return Work(sizes, "prelu").ByElement();

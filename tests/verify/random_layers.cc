@@ -105,7 +105,8 @@ bool RandomLayers::Activation() {
   const std::string name = function.name;
   // So that numbers stay of one size.
   if (name == "exp" || name == "square") Put("activation", "{ fn: \"tanh\" }", x_.shape);
-  static const auto* of_positive = new std::set<std::string>{"log", "log1p", "pow", "reciprocal", "rsqrt", "sqrt"};
+  static const auto* of_positive =
+      new std::set<std::string>{"log", "log1p", "pow", "reciprocal", "root", "rsqrt", "sqrt"};
   if (of_positive->count(name) > 0) {
     Put("activation", "{ fn: \"tanh\" }", x_.shape);
     Put("activation", "{ fn: \"add\" arg: 2 }", x_.shape);
