@@ -156,12 +156,12 @@ void BlockAttention::Add(const Tensor& q, const Tensor& k, const Tensor& v, int6
 }
 
 AttendedRows BlockAttention::Finish(const SoftmaxSums& sums, at::IntArrayRef shape, int64_t keys) const {
-  if (keys == 0) return {sums.weighted.reshape(shape), sums.largest};
+  if (keys == 0) return {sums.weighted.reshape(shape), sums.largest, sums.largest};
   // A row that sees no key has the sum 0. With an infinite logarithm its weights are 0 in the backward pass, too.
   const Tensor unseen = sums.sum == 0;
   const Tensor divisor = sums.sum.masked_fill(unseen, 1);
-  return {(sums.weighted / divisor.unsqueeze(-1)).reshape(shape),
-          (sums.largest + at::log(divisor)).masked_fill_(unseen, -kMinusInfinity)};
+  return {(sums.weighted / divisor.unsqueeze(-1)).reshape(shape), sums.largest.masked_fill(unseen, 0),
+          at::log(divisor).masked_fill_(unseen, -kMinusInfinity)};
 }
 
 Tensor BlockAttention::Delta(const Tensor& gradient, const Tensor& values) {
@@ -178,10 +178,10 @@ void BlockAttention::AddGradients(const RowGradients& of, const Tensor& k, const
   const Tensor to_q = view(to.q), to_k = view(to.k), to_v = view(to.v);
   ForEachTile(of.q, k, first_key, [&](const Tile& tile) {
     const Tensor q = tile.Rows(rows).to(type), g = tile.Rows(gradients).to(type), key = tile.Columns(keys, type);
-    Tensor weights = at::bmm(q, key.transpose(1, 2)).sub_(tile.Rows(of.log_sums).unsqueeze(-1));
+    Tensor weights = at::bmm(q, key.transpose(1, 2));
     AddBias(tile, of.bias, weights);
     Mask(tile, weights);
-    weights.exp_();
+    weights.sub_(tile.Rows(of.largest).unsqueeze(-1)).sub_(tile.Rows(of.log_sums).unsqueeze(-1)).exp_();
     Tensor scores = at::bmm(g, tile.Columns(values, type).transpose(1, 2));  // their gradient, in the end
     const Tensor factors = Factors(tile, type, scores.device());
     if (factors.defined()) scores.mul_(factors);

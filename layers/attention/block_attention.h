@@ -7,7 +7,7 @@
 //   AttendedRows rows = blocks.Finish(sums, {n, heads, queries, v.size(3)}, /*keys=*/4096);
 //   // backward, again for every block:
 //   Tensor g = ..., delta = blocks.Delta(g, rows.values);
-//   blocks.AddGradients({q, g, rows.log_sums, delta, bias}, k, v, first_key, {dq, dk, dv, dbias});
+//   blocks.AddGradients({q, g, rows.largest, rows.log_sums, delta, bias}, k, v, first_key, {dq, dk, dv, dbias});
 //
 // Source: online softmax (Milakov and Gimelshein 2018) and FlashAttention's backward pass (Dao et al. 2022). Shapes:
 // [n, heads, length, width], q scaled already; the values' width may be another one. What is kept per row: [n * heads,
@@ -45,15 +45,17 @@ struct SoftmaxSums {
 };
 
 struct AttendedRows {
-  at::Tensor values;    // [n, heads, queries, the values' width], of SumType
-  at::Tensor log_sums;  // [n * heads, queries]: of the exponentials of the scores; infinite where a row sees no key
+  at::Tensor values;  // [n, heads, queries, the values' width], of SumType
+  // [n * heads, queries]: the largest score, 0 where a row sees no key, and the logarithm of the sum of the
+  // exponentials above it, infinite there. Apart: beside a score of -1e9 the logarithm would be rounded away.
+  at::Tensor largest, log_sums;
 };
 
 // What the gradients of a block are made of.
 struct RowGradients {
   at::Tensor q;         // scaled
   at::Tensor gradient;  // the values' gradient
-  at::Tensor log_sums;
+  at::Tensor largest, log_sums;
   at::Tensor delta;
   at::Tensor bias;
 };

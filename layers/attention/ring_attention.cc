@@ -47,7 +47,7 @@ Tensor ValuesIn(const RingAttention& ring, const Tensor& packed) {
   return packed.select(0, 0).select(0, 0).narrow(3, ring.key_width, packed.size(5) - ring.key_width);
 }
 
-// (y, rows' sums, what came last). `bias`: undefined for none.
+// (y, what came last, rows' largest scores, their sums). `bias`: undefined for none.
 std::vector<Tensor> RunForward(const RingAttention& ring, const Tensor& q, const Tensor& packed, const Tensor& bias) {
   const int64_t value_width = ValuesIn(ring, packed).size(3);
   SoftmaxSums sums = ring.blocks.Start(q, value_width);
@@ -59,11 +59,11 @@ std::vector<Tensor> RunForward(const RingAttention& ring, const Tensor& q, const
     if (next != nullptr) held = next->Wait();
   }
   const AttendedRows rows = ring.blocks.Finish(sums, {q.size(0), q.size(1), q.size(2), value_width}, ring.keys());
-  return {rows.values.to(q.scalar_type()), rows.log_sums, held};
+  return {rows.values.to(q.scalar_type()), held, rows.largest, rows.log_sums};
 }
 
 struct Saved {
-  Tensor q, own, last, y, log_sums, bias;
+  Tensor q, own, y, last, largest, log_sums, bias;
 };
 
 // The gradients of q, of this rank's own keys and values and of the bias, undefined where it needs none.
@@ -72,7 +72,12 @@ std::vector<Tensor> RunBackward(const RingAttention& ring, const Saved& saved, c
   const Tensor dq = at::zeros(saved.q.sizes(), saved.q.options().dtype(type));
   const bool to_bias = saved.bias.defined() && saved.bias.requires_grad();
   const Tensor dbias = to_bias ? at::zeros(saved.bias.sizes(), saved.bias.options().dtype(type)) : Tensor();
-  const RowGradients rows{saved.q, gradient, saved.log_sums, BlockAttention::Delta(gradient, saved.y), saved.bias};
+  const RowGradients rows{.q = saved.q,
+                          .gradient = gradient,
+                          .largest = saved.largest,
+                          .log_sums = saved.log_sums,
+                          .delta = BlockAttention::Delta(gradient, saved.y),
+                          .bias = saved.bias};
   Tensor held = saved.last;
   std::unique_ptr<Travel> gradients;
   for (int64_t step = ring.parts() - 1;; --step) {
@@ -132,7 +137,7 @@ struct AttendFunction : torch::autograd::Function<AttendFunction> {
   static variable_list forward(AutogradContext* context, Tensor q, Tensor packed, Tensor bias, Tensor token,
                                std::shared_ptr<RingAttention> ring) {
     const std::vector<Tensor> found = RunForward(*ring, q, packed, GivenBias(bias));
-    context->save_for_backward({q, packed, found[2], found[0], found[1], bias});
+    context->save_for_backward({q, packed, found[0], found[1], found[2], found[3], bias});
     KeepInGraph(context, std::move(ring));
     return {found[0], at::empty_like(token)};
   }
@@ -140,7 +145,7 @@ struct AttendFunction : torch::autograd::Function<AttendFunction> {
   static variable_list backward(AutogradContext* context, variable_list grads) {
     const RingAttention& ring = KeptInGraph<RingAttention>(context);
     const variable_list kept = context->get_saved_variables();
-    const Saved saved{kept[0], kept[1], kept[2], kept[3], kept[4], GivenBias(kept[5])};
+    const Saved saved{kept[0], kept[1], kept[2], kept[3], kept[4], kept[5], GivenBias(kept[6])};
     std::vector<Tensor> found;
     if (at::GradMode::is_enabled()) {
       found = DifferentiableBackward(ring, saved, grads[0]);
