@@ -102,7 +102,10 @@ class Importer {
     ImportedModel model;
     model.notes = refusals_.Lines();
     for (const std::string& output : graph_.outputs) {
-      const absl::StatusOr<std::string> source = builder_.SourceOf(output);
+      absl::StatusOr<std::string> source = builder_.SourceOf(output);
+      if (builder_.IsOfParameters(output)) {
+        source = absl::InvalidArgumentError("it follows of parameters alone; right would be one for each sample");
+      }
       if (source.ok()) {
         model.outputs.push_back(*source);
       } else if (!options_.outline) {
@@ -261,6 +264,18 @@ class Importer {
     return true;
   }
 
+  // What is computed of parameters alone, and combined with a layer's output afterwards, needs layers that return them.
+  absl::Status Apply(OpRule rule, const OpNode& node) {
+    const absl::Status status = rule(node, builder_);
+    for (const LayerBuilder::Lifts lifts :
+         {LayerBuilder::Lifts::kParameters, LayerBuilder::Lifts::kConstants, LayerBuilder::Lifts::kWeights}) {
+      if (status.ok() || !node.Changed().empty()) break;
+      const absl::StatusOr<OpNode> lifted = builder_.WithLayersOfParameters(node, lifts);
+      if (lifted.ok() && rule(*lifted, builder_).ok()) return absl::OkStatus();
+    }
+    return status;
+  }
+
   void ImportNode(const OpNode& node) {
     if (ImportConstant(node)) return;
     for (const auto& [name, argument] : node.arguments) {
@@ -278,7 +293,7 @@ class Importer {
       status = absl::InvalidArgumentError(
           nearest.empty() ? "it is not known" : absl::StrCat("it is not known; the nearest layer is ", nearest));
     } else {
-      status = (*rule)(node, builder_);
+      status = Apply(*rule, node);
     }
     if (status.ok()) return;
     refusals_.Add(node, std::string(status.message()));
@@ -395,12 +410,13 @@ absl::StatusOr<ImportedModel> ImportModel(const Pt2Archive& archive, const OpGra
     const auto found = graph.tensors.find(graph.inputs[i]);
     if (found == graph.tensors.end()) return bad(absl::StrCat("the type of argument ", fields[i], " is not supported"));
     inputs.push_back({fields[i], found->second.dtype, found->second.shape});
-    const std::vector<int64_t>& shape = inputs.back().shape;
+    std::vector<int64_t>& shape = inputs.back().shape;
     if (shape.empty() || shape[0] != inputs[0].shape[0] || shape[0] == kComputedExtent ||
         std::any_of(shape.begin() + 1, shape.end(), [](int64_t extent) { return extent < 0; })) {
       return bad(absl::StrCat("argument ", fields[i], " must have a batch as its dim 0, the same as the others, ",
                               "and other dims of a fixed extent"));
     }
+    if (shape.size() == 1) shape.push_back(1);  // one number a sample
   }
   ADJOIN_ASSIGN_OR_RETURN(ImportedModel model, Importer(archive, graph, options, fields).Run());
   model.inputs = std::move(inputs);

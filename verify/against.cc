@@ -130,9 +130,15 @@ absl::StatusOr<const ProgramPlan*> ProgramOf(const Plan& plan) {
   return absl::InternalError(absl::StrCat("the plan has no program \"", kProgram, "\""));
 }
 
+// One number a sample is [batch, 1] in a job.
+at::Tensor WithNumbersAsDim(const at::Tensor& values, const std::vector<int64_t>& shape) {
+  return values.dim() == 1 && shape.size() == 2 && shape[1] == 1 ? values.unsqueeze(1) : values;
+}
+
 absl::StatusOr<at::Tensor> FieldTensor(const std::string& file, const std::string& name, const SampleArray& array,
                                        const Field& field, const std::vector<int64_t>& shape) {
-  if (array.values.sizes() != at::IntArrayRef(shape)) {
+  const at::Tensor values = WithNumbersAsDim(array.values, shape);
+  if (values.sizes() != at::IntArrayRef(shape)) {
     return BadArray(
         file, name,
         absl::StrCat("is ", ShapeText(array.values.sizes()), "; the model reads ", ShapeText(shape), ", batch first"));
@@ -143,11 +149,11 @@ absl::StatusOr<at::Tensor> FieldTensor(const std::string& file, const std::strin
                     absl::StrCat("is of type ", ToString(array.type), "; field \"", field.name(), "\" has ",
                                  whole ? "whole numbers, such as int64" : "float32 or float64"));
   }
-  if (!whole) return array.values;
-  if (array.values.abs().max().item<double>() >= kExactWhole) {
+  if (!whole) return values;
+  if (values.abs().max().item<double>() >= kExactWhole) {
     return BadArray(file, name, "holds a whole number of 2^53 or more, which cannot be read exactly");
   }
-  return array.values.to(at::kLong);
+  return values.to(at::kLong);
 }
 
 // Which layer's output each array of the sample is, in the order of the network.
@@ -211,7 +217,8 @@ class Sample {
                            std::optional<double> tolerance) {
     const auto found = arrays_.find(name);
     if (found == arrays_.end()) return absl::OkStatus();
-    const SampleArray& array = found->second;
+    SampleArray& array = found->second;
+    array.values = WithNumbersAsDim(array.values, shape);
     if (array.type != CellType::kFloat32 && array.type != CellType::kFloat64) {
       return BadArray(file_, name,
                       absl::StrCat("is of type ", ToString(array.type), "; right would be float32 or float64"));
@@ -227,7 +234,7 @@ class Sample {
   }
 
   const std::string file_;
-  const SampleByName arrays_;
+  SampleByName arrays_;
   NamedTensors fields_;
   std::vector<SampleDifference> outputs_;
 };

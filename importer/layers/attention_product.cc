@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "base/status_macros.h"
 #include "importer/layers/rule_arguments.h"
 
@@ -14,7 +15,8 @@ namespace {
 
 using Extents = std::vector<int64_t>;
 
-constexpr int kMostSteps = 12;  // between the two products
+constexpr double kLeast = -1e30;  // no score is that small
+constexpr int kMostSteps = 12;    // between the two products
 
 // -- One layer
 
@@ -25,6 +27,7 @@ struct HeadsRequest {
   bool causal = false;
   std::optional<ConstantTensor> bias = std::nullopt;  // of the scores, in float64
   std::string bias_value;                             // or a value of the graph
+  Extents result_order = {};                          // of the result's dims, where it is another one
 };
 
 // [batch, length, heads * features] of [batch, heads ..., length, features].
@@ -86,6 +89,9 @@ absl::Status AddHeads(const OpNode& node, LayerBuilder& builder, HeadsRequest re
   }
   if (of_query[dims - 1] != of_key[dims - 1] || of_key[dims - 2] != of_value[dims - 2]) {
     return Unsupported("its queries, keys and values do not fit each other");
+  }
+  for (const auto* part : {&request.query, &request.key, &request.value}) {
+    if (!part->second.HasBatch()) return Unsupported("its queries, keys or values are functions of parameters alone");
   }
   Layer layer;
   Attention& attention = *layer.mutable_attention();
@@ -151,6 +157,12 @@ absl::Status AddHeads(const OpNode& node, LayerBuilder& builder, HeadsRequest re
                               parameter->Expanded({builder.Batch(), shape[1], shape[2], shape[3]}));
       ADJOIN_ASSIGN_OR_RETURN(std::string bias, builder.PerSample(request.bias_value, view, aligned.sources[0]));
       aligned.sources.push_back(std::move(bias));
+    } else if (builder.IsOfParameters(request.bias_value)) {
+      if (shape[0] != 1) return Unsupported("its mask is one for each sample, and follows of parameters");
+      ADJOIN_ASSIGN_OR_RETURN(const ValueView view, builder.ViewOf(request.bias_value));
+      ADJOIN_ASSIGN_OR_RETURN(const AlignedInputs own,
+                              builder.Align({std::pair(request.bias_value, view.WithBatch(0))}));
+      aligned.sources.push_back(own.sources[0]);
     } else {
       ADJOIN_ASSIGN_OR_RETURN(std::string bias, builder.SourceOf(request.bias_value));
       aligned.sources.push_back(std::move(bias));
@@ -172,6 +184,7 @@ absl::Status AddHeads(const OpNode& node, LayerBuilder& builder, HeadsRequest re
   Extents result = of_query;
   result.back() = of_value.back();
   ADJOIN_ASSIGN_OR_RETURN(ValueView view, where.Restored(parts.Permuted(order), result));
+  if (!request.result_order.empty()) view = view.Permuted(request.result_order);
   return builder.SetResult(node, made, std::move(view));
 }
 
@@ -189,6 +202,53 @@ ConstantTensor BiasOf(ConstantTensor mask, bool true_is_kept) {
 
 // -- The operators that are one
 
+// Where each letter of `to` is in `from`; none where they are in their order. Nothing where one is missing.
+std::optional<Extents> OrderOf(const std::string& from, const std::string& to) {
+  Extents order;
+  for (char c : to) {
+    if (from.find(c) == std::string::npos) return std::nullopt;
+    order.push_back(static_cast<int64_t>(from.find(c)));
+  }
+  if (from.size() != to.size()) return std::nullopt;
+  return from == to ? Extents() : order;
+}
+
+// "bihd,bjhd->bhij": of matrices [b, h, i, d] and [b, h, d, j]. Nothing for what is no such product.
+std::optional<MatrixProduct> ProductOfEquation(std::string text) {
+  text.erase(std::remove(text.begin(), text.end(), ' '), text.end());
+  const size_t comma = text.find(','), arrow = text.find("->");
+  if (comma == std::string::npos || arrow == std::string::npos || arrow < comma) return std::nullopt;
+  const std::string a = text.substr(0, comma), b = text.substr(comma + 1, arrow - comma - 1),
+                    y = text.substr(arrow + 2);
+  std::string front, row, sum, column;
+  for (const std::string* term : {&a, &b, &y}) {
+    for (size_t i = 0; i < term->size(); ++i) {
+      const bool is_letter = absl::ascii_isalpha(static_cast<unsigned char>((*term)[i]));
+      if (!is_letter || term->find((*term)[i], i + 1) != std::string::npos) return std::nullopt;
+    }
+  }
+  for (char c : y) {
+    const bool in_a = a.find(c) != std::string::npos, in_b = b.find(c) != std::string::npos;
+    if (!in_a && !in_b) return std::nullopt;
+    (in_a && in_b ? front : in_a ? row : column).push_back(c);
+  }
+  for (char c : a) {
+    if (y.find(c) == std::string::npos) sum.push_back(c);
+  }
+  if (row.size() != 1 || column.size() != 1 || sum.size() != 1) return std::nullopt;
+  // A product of the scores has their order: [front, row, sum].
+  std::string front_of_a;
+  for (char c : a) {
+    if (front.find(c) != std::string::npos) front_of_a.push_back(c);
+  }
+  const bool is_of_scores = a == front_of_a + row + sum;
+  if (is_of_scores) front = front_of_a;
+  const auto left = OrderOf(a, front + row + sum), right = OrderOf(b, front + sum + column);
+  const auto result = OrderOf(front + row + column, y);
+  if (!left.has_value() || !right.has_value() || !result.has_value()) return std::nullopt;
+  return MatrixProduct{*left, *right, *result};
+}
+
 class ChainFinder {
  public:
   explicit ChainFinder(const OpGraph& graph) : graph_(graph), outputs_(graph.outputs.begin(), graph.outputs.end()) {
@@ -204,9 +264,10 @@ class ChainFinder {
     chain_ = AttentionChain();
     chain_.last = product;
     chain_.nodes = {product};
-    std::string left, right;
-    if (!IsProduct(graph_.nodes[product], left, right)) return std::nullopt;
-    chain_.value = right;
+    std::string left;
+    chain_.value_product = ProductOf(graph_.nodes[product], left, chain_.value);
+    // The scores' dims are as they are; the result may have another order.
+    if (!chain_.value_product.has_value() || !chain_.value_product->left.empty()) return std::nullopt;
     const OpNode* node = Inner(left);
     while (node != nullptr && (node->op == "dropout" || IsSame(*node))) {
       if (node->op == "dropout") {
@@ -227,11 +288,19 @@ class ChainFinder {
   }
 
  private:
-  static bool IsProduct(const OpNode& node, std::string& left, std::string& right) {
-    if (node.op != "matmul" && node.op != "bmm" && node.op != "__matmul__") return false;
+  static std::optional<MatrixProduct> ProductOf(const OpNode& node, std::string& left, std::string& right) {
+    if (node.outputs.empty()) return std::nullopt;
+    if (node.op == "einsum") {
+      const auto found = node.arguments.find("tensors");
+      if (found == node.arguments.end() || found->second.tensors.size() != 2) return std::nullopt;
+      left = found->second.tensors[0];
+      right = found->second.tensors[1];
+      return ProductOfEquation(node.Text("equation", ""));
+    }
+    if (node.op != "matmul" && node.op != "bmm" && node.op != "__matmul__") return std::nullopt;
     left = node.Tensor("self");
     right = node.Tensor(node.Has("mat2") ? "mat2" : "other");
-    return !left.empty() && !right.empty() && !node.outputs.empty();
+    return left.empty() || right.empty() ? std::nullopt : std::optional(MatrixProduct());
   }
 
   // What changes neither elements, shape nor type.
@@ -262,7 +331,9 @@ class ChainFinder {
     const OpNode* node = Inner(value);
     if (node == nullptr) return false;
     const size_t index = producer_.at(value);
-    if (IsProduct(*node, chain_.query, chain_.key_turned)) return true;
+    chain_.score_product = ProductOf(*node, chain_.query, chain_.key_turned);
+    // Masks are of the scores as they are.
+    if (chain_.score_product.has_value()) return chain_.score_product->result.empty();
     if (IsSame(*node)) return Scores(node->Tensor("self"), steps + 1);
     if (node->op == "mul" || node->op == "div") {
       chain_.factors.push_back(index);
@@ -309,6 +380,18 @@ absl::Status AddBias(ConstantTensor bias, HeadsRequest& request) {
   return absl::OkStatus();
 }
 
+bool EachRowKeepsSome(const ConstantTensor& bias) {
+  const int64_t keys = bias.shape.empty() ? 0 : bias.shape.back();
+  bool keeps = false;
+  for (int64_t i = 0; i < bias.Elements(); ++i) {
+    keeps = keeps || bias.At(i) == 0;
+    if ((i + 1) % keys != 0) continue;
+    if (!keeps) return false;
+    keeps = false;
+  }
+  return true;
+}
+
 // What a mask of the scores adds to them.
 absl::Status ReadMask(const OpNode& node, const std::string& scores, LayerBuilder& builder, HeadsRequest& request) {
   if (node.op == "add") {
@@ -332,8 +415,12 @@ absl::Status ReadMask(const OpNode& node, const std::string& scores, LayerBuilde
   if (constant.dtype != DType::kBool) return Unsupported("its mask is not of truth values");
   const std::string written = fills ? "value" : scores == "self" ? "other" : "self";
   ADJOIN_ASSIGN_OR_RETURN(const double number, FixedNumber(node, written, builder));
-  if (number != -INFINITY) return Unsupported("its mask does not write minus infinity");
-  return AddBias(BiasOf(std::move(constant), /*true_is_kept=*/!fills && scores == "self"), request);
+  ConstantTensor bias = BiasOf(std::move(constant), /*true_is_kept=*/!fills && scores == "self");
+  // A finite number as small as torch.finfo(dtype).min does the same where a row has a score that stays.
+  if (number != -INFINITY && (number > kLeast || !EachRowKeepsSome(bias))) {
+    return Unsupported("its mask does not write minus infinity");
+  }
+  return AddBias(std::move(bias), request);
 }
 
 }  // namespace
@@ -370,6 +457,14 @@ absl::Status AddAttentionChain(const OpGraph& graph, const AttentionChain& chain
   ADJOIN_ASSIGN_OR_RETURN(ValueView query, builder.ViewOf(chain.query));
   ADJOIN_ASSIGN_OR_RETURN(ValueView key, builder.ViewOf(chain.key_turned));
   ADJOIN_ASSIGN_OR_RETURN(ValueView value, builder.ViewOf(chain.value));
+  for (auto [view, product_order] : {std::pair(&query, &chain.score_product->left),
+                                     {&key, &chain.score_product->right},
+                                     {&value, &chain.value_product->right}}) {
+    if (product_order->empty()) continue;
+    if (product_order->size() != view->dims()) return Unsupported("its equation has not a letter for each dim");
+    *view = view->Permuted(*product_order);
+  }
+  request.result_order = chain.value_product->result;
   if (key.dims() < 3) return Unsupported("its keys are no matrices");
   Extents order;
   for (size_t i = 0; i < key.dims(); ++i) order.push_back(static_cast<int64_t>(i));

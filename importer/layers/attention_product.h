@@ -9,6 +9,8 @@
 #define ADJOIN_IMPORTER_LAYERS_ATTENTION_PRODUCT_H_
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -19,6 +21,12 @@
 
 namespace adjoin {
 
+// A product of matrices, by matmul or einsum: the order of each tensor's dims in which the last two are its matrices,
+// and that of the result's dims. Empty where they are in this order.
+struct MatrixProduct {
+  std::vector<int64_t> left, right, result;
+};
+
 // softmax(factor * query @ key_turned + masks) @ value; key_turned is [..., features, keys].
 struct AttentionChain {
   std::set<size_t> nodes;  // all of them, by their index
@@ -27,6 +35,7 @@ struct AttentionChain {
   std::vector<size_t> factors;      // operators that multiply or divide the scores by a number
   std::vector<size_t> masks;        // those that add to them, or fill them
   std::vector<std::string> scores;  // of each mask: its argument that is the scores
+  std::optional<MatrixProduct> score_product, value_product;  // of query and key_turned, of the weights and value
   double dropout = 0;
 };
 

@@ -53,8 +53,9 @@ LayerBuilder::LayerBuilder(const OpGraph& graph, ConstantEvaluator& constants, c
     const auto found = graph.tensors.find(graph.inputs[i]);
     Value value;
     value.source = fields[i];
-    if (found != graph.tensors.end()) value.view = ValueView::Of(found->second.shape);
+    if (found != graph.tensors.end()) value.view = ValueView::OfValue(found->second.shape);
     shapes_[fields[i]] = value.view.base();
+    if (IsFloat(graph.inputs[i])) beside_ = fields[i];
     values_[graph.inputs[i]] = std::move(value);
     names_.insert(fields[i]);
   }
@@ -68,25 +69,32 @@ LayerBuilder::LayerBuilder(const OpGraph& graph, ConstantEvaluator& constants, c
 }
 
 absl::StatusOr<std::vector<int64_t>> LayerBuilder::Shape(const std::string& value) const {
-  const auto found = graph_.tensors.find(value);
-  if (found != graph_.tensors.end()) return found->second.shape;
+  if (const TensorInfo* info = InfoOf(value); info != nullptr) return info->shape;
   return absl::InvalidArgumentError(
       value.empty() ? "a tensor is left out that it needs"
                     : absl::StrCat("the type of its tensor ", PrintableText(value), " is not supported"));
 }
 
+const TensorInfo* LayerBuilder::InfoOf(const std::string& value) const {
+  for (const auto* tensors : {&graph_.tensors, &lifted_}) {
+    const auto found = tensors->find(value);
+    if (found != tensors->end()) return &found->second;
+  }
+  return nullptr;
+}
+
 bool LayerBuilder::SameType(const std::string& a, const std::string& b) const {
-  const auto first = graph_.tensors.find(a), second = graph_.tensors.find(b);
-  return first != graph_.tensors.end() && second != graph_.tensors.end() && first->second.dtype == second->second.dtype;
+  const TensorInfo *first = InfoOf(a), *second = InfoOf(b);
+  return first != nullptr && second != nullptr && first->dtype == second->dtype;
 }
 
 bool LayerBuilder::IsFloat(const std::string& value) const {
-  const auto found = graph_.tensors.find(value);
-  return found != graph_.tensors.end() && IsFloatingPoint(found->second.dtype);
+  const TensorInfo* info = InfoOf(value);
+  return info != nullptr && IsFloatingPoint(info->dtype);
 }
 
 absl::Status LayerBuilder::CheckReadable(const std::string& value) const {
-  if (stale_.count(value) > 0) {
+  if (stale_.count(TensorOf(value)) > 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("it reads ", PrintableText(value), ", a view of what was changed in place since"));
   }
@@ -101,14 +109,14 @@ absl::Status LayerBuilder::CheckReadable(const std::string& value) const {
 
 absl::StatusOr<ValueView> LayerBuilder::ViewOf(const std::string& value) const {
   ADJOIN_RETURN_IF_ERROR(CheckReadable(value));
-  return values_.at(value).view;
+  return ValueOf(value).view;
 }
 
 absl::StatusOr<std::string> LayerBuilder::SourceOf(const std::string& value, const std::string& beside) {
   const auto own = own_.find(value);
   if (own != own_.end() && !beside.empty() && stale_.count(value) == 0) return ParameterPerSample(own->second, beside);
   ADJOIN_RETURN_IF_ERROR(CheckReadable(value));
-  return Materialize(values_.at(value));
+  return Materialize(ValueOf(value));
 }
 
 // Equal changes of one layer's output are one layer.
@@ -129,6 +137,8 @@ std::string LayerBuilder::StepLayer(const std::string& source, Layer layer, cons
 }
 
 absl::StatusOr<std::string> LayerBuilder::Materialize(Value value) {
+  if (!value.view.HasBatch()) value.view = value.view.WithDim(0).WithBatch(0);
+  if (value.view.dims() == 1) value.view = value.view.WithDim(1);  // one number a sample
   ADJOIN_ASSIGN_OR_RETURN(const ViewSteps steps, value.view.Steps());
   std::vector<int64_t> shape = value.view.base();
   const auto reshape = [&](const std::vector<int64_t>& to) {
@@ -141,9 +151,6 @@ absl::StatusOr<std::string> LayerBuilder::Materialize(Value value) {
     value.source = StepLayer(value.source, std::move(layer), value.reshape_name, to);
     shape = to;
   };
-  for (const std::vector<int64_t>* to : {&steps.split, &steps.merged}) {
-    if (to->size() == 1) return absl::InvalidArgumentError("its result has no dim but the batch");
-  }
   if (value.reshape_name.empty()) value.reshape_name = "reshape";
   if (!steps.split.empty()) reshape(steps.split);
   if (!steps.order.empty()) {
@@ -177,7 +184,7 @@ bool LayerBuilder::Owned(const std::string& value) const {
 bool LayerBuilder::Trained(const std::string& value) const {
   const auto own = own_.find(value);
   if (own != own_.end()) return graph_.IsTrained(own->second.value);
-  const auto found = values_.find(value);
+  const auto found = values_.find(TensorOf(value));
   return graph_.IsTrained(value) || (found != values_.end() && trained_.count(found->second.source) > 0);
 }
 
@@ -313,6 +320,7 @@ absl::Status LayerBuilder::Add(const OpNode& node, Layer layer, const std::vecto
   if (node.outputs.empty()) return absl::InvalidArgumentError("it returns nothing");
   std::vector<std::string> sources;
   for (const std::string& input : inputs) {
+    if (IsOfParameters(input)) return absl::InvalidArgumentError("it reads a function of parameters alone");
     ADJOIN_ASSIGN_OR_RETURN(std::string source, SourceOf(input));
     sources.push_back(std::move(source));
   }
@@ -324,7 +332,7 @@ absl::Status LayerBuilder::AddElementWise(const OpNode& node, const std::vector<
                                           const std::string& value) {
   if (node.outputs.empty()) return absl::InvalidArgumentError("it returns nothing");
   ADJOIN_RETURN_IF_ERROR(CheckReadable(value));
-  Value made = values_.at(value);
+  Value made = ValueOf(value);
   for (const Layer& function : functions) {
     ADJOIN_ASSIGN_OR_RETURN(made.source, Append(node, function, {made.source}));
     shapes_[made.source] = made.view.base();
@@ -336,7 +344,7 @@ absl::Status LayerBuilder::AddElementWise(const OpNode& node, Layer layer, const
                                           const std::vector<LayerParameter>& parameters) {
   if (node.outputs.empty()) return absl::InvalidArgumentError("it returns nothing");
   ADJOIN_RETURN_IF_ERROR(CheckReadable(value));
-  Value made = values_.at(value);
+  Value made = ValueOf(value);
   ADJOIN_ASSIGN_OR_RETURN(made.source, Append(node, std::move(layer), {made.source}, parameters));
   shapes_[made.source] = made.view.base();
   return Bind(node, std::move(made));
@@ -353,8 +361,8 @@ std::string LayerBuilder::HintOf(const OpNode& node) const {
 }
 
 absl::Status LayerBuilder::CheckShape(const OpNode& node, const std::vector<int64_t>& shape) const {
-  const auto found = graph_.tensors.find(node.outputs[0]);
-  if (found == graph_.tensors.end() || found->second.shape == shape) return absl::OkStatus();
+  const TensorInfo* info = InfoOf(node.outputs[0]);
+  if (info == nullptr || info->shape == shape) return absl::OkStatus();
   return absl::InvalidArgumentError("its result has another shape than the program says");
 }
 
@@ -369,38 +377,45 @@ absl::Status LayerBuilder::SetResult(const OpNode& node, const std::string& sour
 
 absl::Status LayerBuilder::SetResult(const OpNode& node, const std::string& source, const AlignedInputs& inputs) {
   if (node.outputs.empty()) return absl::InvalidArgumentError("it returns nothing");
-  const auto found = graph_.tensors.find(node.outputs[0]);
-  if (found == graph_.tensors.end()) {
-    return SetResult(node, source, ValueView());  // an error where its shape is needed
-  }
-  ADJOIN_ASSIGN_OR_RETURN(ValueView view, inputs.ResultOf(found->second.shape, Batch()));
+  const TensorInfo* info = InfoOf(node.outputs[0]);
+  if (info == nullptr) return SetResult(node, source, ValueView());  // an error where its shape is needed
+  ADJOIN_ASSIGN_OR_RETURN(ValueView view, inputs.ResultOf(info->shape, Batch()));
   return SetResult(node, source, std::move(view));
 }
 
 absl::Status LayerBuilder::Bind(const OpNode& node, Value value) {
   ADJOIN_RETURN_IF_ERROR(CheckShape(node, value.view.shape()));
   const std::string& output = node.outputs[0];
+  if (IsFloat(output) && value.view.HasBatch()) beside_ = value.source;
   if (node.in_place) {
     // The first argument of an operator that works in place is called so in all of them.
     const std::string changed = node.Tensor(node.Has("self") ? "self" : "input");
     const std::string tensor = TensorOf(changed), base = BaseOf(changed);
-    const auto before = values_.find(changed);
+    const auto before = values_.find(tensor);
     if (before != values_.end() && before->second.view.shape() != value.view.shape()) {
       return absl::InvalidArgumentError("it changes the shape of a tensor in place");
     }
-    for (auto& [name, its_value] : values_) {
-      if (BaseOf(name) != base) continue;
-      if (TensorOf(name) == tensor) {
-        its_value = value;
-      } else {
-        stale_.insert(name);
-      }
+    // All other views are of what was there before. None of them is read again, so each is visited once.
+    std::vector<std::string>& views = views_[base];
+    views.push_back(base);
+    for (const std::string& view : views) {
+      if (TensorOf(view) != tensor) stale_.insert(TensorOf(view));
     }
+    views = {tensor};
     base_[output] = base;
     tensor_[output] = tensor;
+    values_[tensor] = std::move(value);
+    return absl::OkStatus();
   }
   values_[output] = std::move(value);
   return absl::OkStatus();
+}
+
+void LayerBuilder::ShareElements(const OpNode& node, const std::string& value) {
+  const std::string& output = node.outputs[0];
+  const std::string base = BaseOf(value);
+  base_[output] = base;
+  views_[base].push_back(output);
 }
 
 absl::Status LayerBuilder::Alias(const OpNode& node, const std::string& value, Shares shares) {
@@ -409,13 +424,14 @@ absl::Status LayerBuilder::Alias(const OpNode& node, const std::string& value, S
   if (own != own_.end() && stale_.count(value) == 0) {
     ADJOIN_RETURN_IF_ERROR(CheckShape(node, own->second.view.shape()));
     own_[node.outputs[0]] = own->second;
+    if (shares != Shares::kNever) own_views_[value].push_back(node.outputs[0]);
     return absl::OkStatus();
   }
   ADJOIN_RETURN_IF_ERROR(CheckReadable(value));
-  ADJOIN_RETURN_IF_ERROR(CheckShape(node, values_.at(value).view.shape()));
+  ADJOIN_RETURN_IF_ERROR(CheckShape(node, ValueOf(value).view.shape()));
   if (shares != Shares::kNever) ShareElements(node, value);
   if (shares == Shares::kAlways) tensor_[node.outputs[0]] = TensorOf(value);
-  values_[node.outputs[0]] = values_.at(value);
+  if (shares != Shares::kAlways) values_[node.outputs[0]] = ValueOf(value);
   return absl::OkStatus();
 }
 

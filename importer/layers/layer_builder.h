@@ -50,6 +50,7 @@ using LayerParameter = std::pair<std::string, std::string>;
 // has it there again.
 struct AlignedInputs {
   std::vector<std::string> sources;  // layers or fields
+  bool of_parameters = false;        // none of the values has a batch: what layers read has one more dim, in front
   bool moved = false;                // the batch was elsewhere:
   size_t batch_dim = 0;
   std::pair<int64_t, int64_t> beside = {1, 1};  // ValueView::BesideBatch
@@ -74,7 +75,7 @@ class LayerBuilder {
   bool IsFloat(const std::string& value) const;                     // likewise
   bool IsParameter(const std::string& value) const { return graph_.parameters.count(value) > 0; }
   // True for a layer's output and for a field, as they are or in another shape or order.
-  bool IsLayer(const std::string& value) const { return values_.count(value) > 0; }
+  bool IsLayer(const std::string& value) const { return values_.count(TensorOf(value)) > 0; }
 
   // Appends a layer that computes the node's first output from these values and parameters. Its name is the path of a
   // module of PyTorch's own, the prefix of its parameters, or else the module's path with the operator. Errors:
@@ -95,6 +96,23 @@ class LayerBuilder {
                                      const std::vector<LayerParameter>& parameters = {});
   absl::Status SetResult(const OpNode& node, const std::string& source, const AlignedInputs& inputs);
   absl::Status SetResult(const OpNode& node, const std::string& source, ValueView view);
+
+  // -- Functions of parameters.
+  // The operator as it reads layers that return its parameters, each a value of its own that has no batch and another
+  // name. Errors: kInvalidArgument: it has none of them; a part of a parameter that no layer returns; no layer or field
+  // before it.
+  enum class Lifts {
+    kParameters,  // but for those that it calls weight and bias
+    kConstants,   // also what is known at import
+    kWeights,     // all
+  };
+  absl::StatusOr<OpNode> WithLayersOfParameters(const OpNode& node, Lifts lifts);
+  // Names of values that the program does not have: a result in between, of the type of `like`; a value or a matrix
+  // that is a parameter, in another order.
+  void Declare(const std::string& name, std::vector<int64_t> shape, const std::string& like);
+  absl::StatusOr<std::string> Reordered(const std::string& value, const std::vector<int64_t>& order);
+  // True where `value` follows of parameters alone.
+  bool IsOfParameters(const std::string& value) const { return IsLayer(value) && !ValueOf(value).view.HasBatch(); }
 
   // The node's first output is a value in another shape, or in another order.
   absl::StatusOr<ValueView> ViewOf(const std::string& value) const;
@@ -135,10 +153,19 @@ class LayerBuilder {
   // Whether the node's first output is the tensor that it was given: a later change in place changes both, only one, or
   // PyTorch decides when it runs, so that what is not changed must not be read afterwards.
   enum class Shares { kAlways, kNever, kPerhaps };
+  // The node's first output is elements of one dim of `value`, in the order of `indices`, of which the result may have
+  // another shape in place of that dim.
+  absl::Status AddIndices(const OpNode& node, const std::string& value, size_t dim,
+                          const std::vector<int64_t>& indices);
+
+  // The elements that a slice has, which is what `node` changes in place, become a number in what it is a slice of: a
+  // layer's output, or a copy of a parameter. Errors: kInvalidArgument: it is no slice, or of a parameter itself.
+  absl::Status FillSlice(const OpNode& node, double number);
+
   // The node's first output is what `value` is; no layer is needed.
   absl::Status Alias(const OpNode& node, const std::string& value, Shares shares = Shares::kAlways);
   // The node's first output shares its elements with `value` where PyTorch says so.
-  void ShareElements(const OpNode& node, const std::string& value) { base_[node.outputs[0]] = BaseOf(value); }
+  void ShareElements(const OpNode& node, const std::string& value);
   // The last layer also has a whole number that no operator reads, in PyTorch beside the parameter `sibling`; 0 where
   // the archive lacks it.
   void AddUnreadBuffer(const std::string& role, const std::string& sibling);
@@ -172,6 +199,8 @@ class LayerBuilder {
   };
 
   absl::Status CheckReadable(const std::string& value) const;
+  // What a layer computes. Only of values that are readable.
+  const Value& ValueOf(const std::string& value) const { return values_.at(TensorOf(value)); }
   absl::StatusOr<std::string> Materialize(Value value);
   // `shape`: of its output.
   std::string StepLayer(const std::string& source, Layer layer, const std::string& name,
@@ -190,6 +219,14 @@ class LayerBuilder {
   // Errors: kInvalidArgument: the program says that the node's first output has another shape.
   absl::Status CheckShape(const OpNode& node, const std::vector<int64_t>& shape) const;
   absl::Status TakeConstant(ConstantTensor constant, Layer& layer);
+  const TensorInfo* InfoOf(const std::string& value) const;  // null where the program has none
+  absl::StatusOr<DimInBase> DimOfLayer(size_t dim, bool by_itself, Value& value);
+  // Elements of one dim of a value.
+  absl::Status Select(const OpNode& node, size_t dim, const std::vector<int64_t>& indices, Value& value);
+  absl::StatusOr<std::string> LayerOfParameter(const OpNode& node, const OwnParameterValue& own);
+  absl::StatusOr<std::string> LayerOfConstant(const OpNode& node, ConstantTensor constant);
+  static void WriteOwn(const ParameterView& view, bool is_buffer, const std::string& combine, OwnParameter* own);
+  void SetLifted(const std::string& name, const std::string& source, ValueView view, DType dtype);
   absl::Status CheckUnchanged(const OwnParameterValue& own) const;
 
   const OpGraph& graph_;
@@ -198,23 +235,30 @@ class LayerBuilder {
   std::map<std::string, std::string> constant_owner_;  // of a constant's weight: its layer
   std::vector<Layer> layers_;
   std::vector<ImportedWeight> weights_;
-  std::set<std::string> names_;                         // of layers and fields
-  std::map<std::string, int> next_suffix_;              // by a name that is taken
-  std::map<std::string, size_t> index_;                 // of a layer in layers_
-  std::map<std::string, std::vector<int64_t>> shapes_;  // of layers and fields
-  std::set<std::string> trained_;                       // layers that depend on parameters that are trained
-  std::set<std::string> parameter_names_;               // in PyTorch
-  std::map<std::string, Value> values_;                 // what layers and fields are
-  std::map<std::string, OwnParameterValue> own_;        // values that are parameters, or parts of them
-  std::map<std::string, std::string> step_layers_;      // those that change shapes, by their input and what they do
-  std::map<std::string, std::string> base_;             // of a value that is a view: the value that it views
-  std::map<std::string, std::string> tensor_;           // of a value that is another under a second name: the first one
-  std::map<std::string, std::string> owner_;            // of a parameter, by its name in PyTorch: the layer that has it
-  std::set<std::string> stale_;                         // values that changed in place by way of another view
+  std::set<std::string> names_;                            // of layers and fields
+  std::map<std::string, int> next_suffix_;                 // by a name that is taken
+  std::map<std::string, size_t> index_;                    // of a layer in layers_
+  std::map<std::string, std::vector<int64_t>> shapes_;     // of layers and fields
+  std::set<std::string> trained_;                          // layers that depend on parameters that are trained
+  std::set<std::string> parameter_names_;                  // in PyTorch
+  std::map<std::string, Value> values_;                    // what layers and fields are, by TensorOf
+  std::map<std::string, OwnParameterValue> own_;           // values that are parameters, or parts of them
+  std::map<std::string, std::string> step_layers_;         // those that change shapes, by their input and what they do
+  std::map<std::string, std::string> base_;                // of a value that is a view: the value that it views
+  std::map<std::string, std::vector<std::string>> views_;  // the same read backwards, without those that are stale
+  std::map<std::string, std::string> tensor_;  // of a value that is another under a second name: the first one
+  std::map<std::string, std::string> owner_;   // of a parameter, by its name in PyTorch: the layer that has it
+  std::set<std::string> stale_;                // tensors that changed in place by way of another view
   std::set<std::string> forgotten_;
   std::set<std::string> modules_with_parameters_;
-  std::map<std::string, std::string> role_;  // of a parameter that a layer has: as what, "weight"
-  int next_constant_ = 0;                    // in the name of a constant's weight
+  std::map<std::string, std::string> role_;                      // of a parameter that a layer has: as what, "weight"
+  int next_constant_ = 0;                                        // in the name of a constant's weight
+  std::map<std::string, std::pair<std::string, Range>> slices_;  // of a value: what it is a slice of
+  std::map<std::string, std::string> lifted_from_;               // of a value in lifted_: that of the program
+  std::map<std::string, std::vector<std::string>> own_views_;    // of a value in own_: those that were made of it
+  std::map<std::string, TensorInfo> lifted_;                     // values that WithLayersOfParameters made
+  std::map<std::string, std::string> parameter_layers_;          // of a parameter's part: the layer that returns it
+  std::string beside_;  // the last layer or field of floating-point numbers that has a batch
 };
 
 }  // namespace adjoin

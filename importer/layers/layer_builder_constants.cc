@@ -81,7 +81,7 @@ absl::Status LayerBuilder::AddConstant(const OpNode& node, const std::string& va
                                        const std::string& combine) {
   if (node.outputs.empty()) return absl::InvalidArgumentError("it returns nothing");
   ADJOIN_ASSIGN_OR_RETURN(const AlignedInputs aligned, Align({value}));
-  const std::vector<int64_t> shape = values_.at(value).view.shape();
+  const std::vector<int64_t> shape = ValueOf(value).view.shape();
   if (constant.shape.size() > shape.size()) return absl::InvalidArgumentError("its constant has more dims");
   constant.shape.insert(constant.shape.begin(), shape.size() - constant.shape.size(), 1);
   if (constant.Elements() == 0) return absl::InvalidArgumentError("it reads a constant without elements");
@@ -90,6 +90,7 @@ absl::Status LayerBuilder::AddConstant(const OpNode& node, const std::string& va
       return absl::InvalidArgumentError("its constant is not as large as its other argument, nor 1, in each dim");
     }
   }
+  if (aligned.of_parameters) return absl::InvalidArgumentError("it combines a parameter with a constant");
   const size_t batch_dim = aligned.batch_dim;
   if (!shape.empty() && constant.shape[batch_dim] != 1 && !KeepFirst(batch_dim, constant)) {
     return absl::InvalidArgumentError("its constant differs from one sample of the batch to another");
@@ -111,7 +112,7 @@ absl::Status LayerBuilder::AddConstant(const OpNode& node, const std::string& va
   layer.set_name(Unique(HintOf(node)));
   ADJOIN_RETURN_IF_ERROR(TakeConstant(std::move(constant), layer));
   ADJOIN_ASSIGN_OR_RETURN(const std::string made, Append(node, std::move(layer), aligned.sources));
-  if (!aligned.moved) return SetResult(node, made, ValueView::Of(shape));
+  if (!aligned.moved) return SetResult(node, made, ValueView::OfValue(shape));
   ADJOIN_ASSIGN_OR_RETURN(ValueView view, aligned.ResultOf(shape, Batch()));
   return SetResult(node, made, std::move(view));
 }

@@ -26,6 +26,7 @@ Layer CropOf(size_t dims, size_t dim, int64_t before, int64_t after) {
 }  // namespace
 
 int64_t AlignedInputs::DimOf(int64_t dim) const {
+  if (of_parameters) return dim + 1;
   const int64_t batch = static_cast<int64_t>(batch_dim);
   if (dim == batch) return -1;
   if (!moved) return dim;
@@ -50,7 +51,8 @@ absl::StatusOr<ValueView> AlignedInputs::Restored(const ValueView& view, const s
 }
 
 absl::StatusOr<ValueView> AlignedInputs::ResultOf(const std::vector<int64_t>& shape, int64_t batch) const {
-  if (!moved) return ValueView::Of(shape);
+  if (of_parameters) return ValueView::OfParameters(shape);
+  if (!moved) return ValueView::OfValue(shape);
   if (batch_dim >= shape.size()) return absl::InvalidArgumentError("its result lacks the dim of the batch");
   std::vector<int64_t> base = {batch};
   for (size_t i = 0; i < shape.size(); ++i) {
@@ -70,7 +72,7 @@ absl::StatusOr<AlignedInputs> LayerBuilder::Align(const std::vector<std::string>
     views.emplace_back(name, std::move(view));
   }
   for (auto& [name, view] : views) {
-    while (view.dims() > 0 && view.dims() < dims) view = view.WithDim(0);
+    while (view.dims() < dims && (view.dims() > 0 || !view.HasBatch())) view = view.WithDim(0);
   }
   return Align(views);
 }
@@ -78,8 +80,10 @@ absl::StatusOr<AlignedInputs> LayerBuilder::Align(const std::vector<std::string>
 absl::StatusOr<AlignedInputs> LayerBuilder::Align(const std::vector<std::pair<std::string, ValueView>>& values) {
   AlignedInputs aligned;
   bool first = true;
+  aligned.of_parameters = !values.empty();
+  for (const auto& [name, view] : values) aligned.of_parameters = aligned.of_parameters && !view.HasBatch();
   for (const auto& [name, view] : values) {
-    if (view.dims() == 0) continue;
+    if (!view.HasBatch()) continue;
     const size_t dim = view.BatchDim();
     const bool moved = dim != 0 || !view.BatchIsAlone();
     const std::pair<int64_t, int64_t> beside = view.BesideBatch();
@@ -94,8 +98,19 @@ absl::StatusOr<AlignedInputs> LayerBuilder::Align(const std::vector<std::pair<st
   }
   for (const auto& [name, view] : values) {
     ADJOIN_RETURN_IF_ERROR(CheckReadable(name));
-    Value value = values_.at(name);
+    Value value = ValueOf(name);
     value.view = aligned.moved ? view.BatchFirst() : view;
+    if (!view.HasBatch() && !aligned.of_parameters) {
+      // Beside the batch of the others, and beside what is in one dim with it.
+      if (aligned.batch_dim >= view.dims()) return absl::InvalidArgumentError("its inputs have other numbers of dims");
+      if (view.shape()[aligned.batch_dim] != 1) {
+        return absl::InvalidArgumentError("it has a function of parameters with elements for each sample of the batch");
+      }
+      value.view = view.WithoutDim(aligned.batch_dim);
+      const int beside = (aligned.beside.first != 1) + (aligned.beside.second != 1);
+      for (int i = 0; i < beside; ++i) value.view = value.view.WithDim(aligned.batch_dim);
+      value.view = value.view.WithDim(0).WithBatch(0);
+    }
     ADJOIN_ASSIGN_OR_RETURN(std::string source, Materialize(std::move(value)));
     aligned.sources.push_back(std::move(source));
   }
@@ -105,7 +120,7 @@ absl::StatusOr<AlignedInputs> LayerBuilder::Align(const std::vector<std::pair<st
 absl::Status LayerBuilder::SetView(const OpNode& node, const std::string& value, ValueView view) {
   if (node.outputs.empty()) return absl::InvalidArgumentError("it returns nothing");
   ADJOIN_RETURN_IF_ERROR(CheckReadable(value));
-  Value changed = values_.at(value);
+  Value changed = ValueOf(value);
   const std::string name = HintOf(node);
   const bool is_order = node.op == "permute" || node.op == "transpose";
   (is_order ? changed.permute_name : changed.reshape_name) = name;
@@ -118,10 +133,75 @@ absl::Status LayerBuilder::SetView(const OpNode& node, const std::string& value,
   return absl::OkStatus();
 }
 
+// Where a dim of the value is in what a layer returns, without others before it in a dim, and with `by_itself` without
+// others behind it. A layer that divides that dim is added where it is needed.
+absl::StatusOr<DimInBase> LayerBuilder::DimOfLayer(size_t dim, bool by_itself, Value& value) {
+  std::optional<DimInBase> found = value.view.FindInBase(dim);
+  if (found.has_value() && found->outer == 1 && (!by_itself || found->inner == 1)) return *found;
+  Value all = value;
+  const int64_t extent = value.view.shape()[dim];
+  if (all.view.HasBatch() && (all.view.BatchDim() != 0 || !all.view.BatchIsAlone())) {
+    if (!found.has_value()) {
+      return absl::InvalidArgumentError("its dim is not one of a layer's; right would be a batch that is dim 0");
+    }
+    std::vector<int64_t> base = all.view.base();
+    base[static_cast<size_t>(found->dim)] = found->outer;
+    base.insert(base.begin() + found->dim + 1, {extent, found->inner});
+    all.view = ValueView::Of(all.view.base());
+    ADJOIN_ASSIGN_OR_RETURN(all.view, all.view.Reshaped(base));
+    ADJOIN_ASSIGN_OR_RETURN(value.source, Materialize(all));
+    // The same value of the layer that has the dim by itself.
+    value.view = value.view.OfBase(base);
+  } else {
+    ADJOIN_ASSIGN_OR_RETURN(value.source, Materialize(all));
+    value.view = all.view.HasBatch() ? ValueView::OfValue(all.view.shape()) : ValueView::OfParameters(all.view.shape());
+  }
+  found = value.view.FindInBase(dim);
+  if (!found.has_value()) return absl::InvalidArgumentError("its dim is not one of a layer's");
+  return *found;
+}
+
+absl::Status LayerBuilder::Select(const OpNode& node, size_t dim, const std::vector<int64_t>& indices, Value& value) {
+  if (static_cast<int64_t>(indices.size()) > kMostIndices) {
+    return absl::InvalidArgumentError(absl::StrCat("it takes more than ", kMostIndices, " elements one by one"));
+  }
+  ADJOIN_ASSIGN_OR_RETURN(const DimInBase found, DimOfLayer(dim, /*by_itself=*/true, value));
+  Layer layer;
+  layer.mutable_index_select()->add_arg(found.dim);
+  for (int64_t index : indices) layer.mutable_index_select()->add_arg(index);
+  value.view = value.view.Narrowed(dim, found, static_cast<int64_t>(indices.size()));
+  value.source = StepLayer(value.source, std::move(layer), HintOf(node), value.view.base());
+  return absl::OkStatus();
+}
+
+absl::Status LayerBuilder::AddIndices(const OpNode& node, const std::string& value, size_t dim,
+                                      const std::vector<int64_t>& indices) {
+  if (node.outputs.empty()) return absl::InvalidArgumentError("it returns nothing");
+  ADJOIN_RETURN_IF_ERROR(CheckReadable(value));
+  Value part = ValueOf(value);
+  if (dim >= part.view.dims() || dim == part.view.BatchDim()) {
+    return absl::InvalidArgumentError("it takes some samples of the batch; right would be the other dims");
+  }
+  const int64_t extent = part.view.shape()[dim];
+  for (int64_t index : indices) {
+    if (index < 0 || index >= extent) return absl::InvalidArgumentError("it takes what its input does not have");
+  }
+  if (extent == 1 || indices.empty()) {
+    return absl::InvalidArgumentError("it repeats a dim of one element, or takes nothing; right would be expand");
+  }
+  ADJOIN_RETURN_IF_ERROR(Select(node, dim, indices, part));
+  ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> shape, Shape(node.outputs[0]));
+  if (shape != part.view.shape()) {
+    ADJOIN_ASSIGN_OR_RETURN(part.view, part.view.Reshaped(shape));
+  }
+  part.reshape_name = part.permute_name = HintOf(node);
+  return Bind(node, std::move(part));
+}
+
 absl::Status LayerBuilder::AddRange(const OpNode& node, const std::string& value, const Range& range) {
   if (node.outputs.empty()) return absl::InvalidArgumentError("it returns nothing");
   ADJOIN_RETURN_IF_ERROR(CheckReadable(value));
-  Value part = values_.at(value);
+  Value part = ValueOf(value);
   if (range.dim >= part.view.dims()) return absl::InvalidArgumentError("its dim is not one of its input");
   const int64_t extent = part.view.shape()[range.dim];
   const bool whole = range.begin == 0 && range.count == extent && range.step == 1;
@@ -135,45 +215,19 @@ absl::Status LayerBuilder::AddRange(const OpNode& node, const std::string& value
       return absl::InvalidArgumentError(
           absl::StrCat("it takes nothing, or what its input of ", extent, " elements does not have"));
     }
-    if (range.step != 1 && range.count > kMostIndices) {
-      return absl::InvalidArgumentError(absl::StrCat("it takes more than ", kMostIndices, " elements with steps"));
-    }
-    std::optional<DimInBase> found = part.view.FindInBase(range.dim);
-    if (!found.has_value() || found->outer != 1 || (range.step != 1 && found->inner != 1)) {
-      // The dim becomes one of a layer's output.
-      Value all = part;
-      if (all.view.BatchDim() != 0 || !all.view.BatchIsAlone()) {
-        if (!found.has_value()) {
-          return absl::InvalidArgumentError("its dim is not one of a layer's; right would be a batch that is dim 0");
-        }
-        std::vector<int64_t> base = all.view.base();
-        base[static_cast<size_t>(found->dim)] = found->outer;
-        base.insert(base.begin() + found->dim + 1, {extent, found->inner});
-        all.view = ValueView::Of(all.view.base());
-        ADJOIN_ASSIGN_OR_RETURN(all.view, all.view.Reshaped(base));
-        ADJOIN_ASSIGN_OR_RETURN(part.source, Materialize(all));
-        // The same value of the layer that has the dim by itself.
-        part.view = part.view.OfBase(base);
-      } else {
-        ADJOIN_ASSIGN_OR_RETURN(part.source, Materialize(all));
-        part.view = ValueView::Of(part.view.shape());
+    if (range.step != 1) {
+      std::vector<int64_t> indices;
+      for (int64_t i = 0; i < std::min(range.count, kMostIndices + 1); ++i) {
+        indices.push_back(range.begin + i * range.step);
       }
-      found = part.view.FindInBase(range.dim);
-      if (!found.has_value()) return absl::InvalidArgumentError("its dim is not one of a layer's");
-    }
-    const size_t dim = static_cast<size_t>(found->dim);
-    Layer layer;
-    if (range.step == 1) {
-      layer = CropOf(part.view.base().size(), dim, range.begin * found->inner,
-                     (extent - range.begin - range.count) * found->inner);
+      ADJOIN_RETURN_IF_ERROR(Select(node, range.dim, indices, part));
     } else {
-      layer.mutable_index_select()->add_arg(found->dim);
-      for (int64_t i = 0; i < range.count; ++i) {
-        layer.mutable_index_select()->add_arg(range.begin + i * range.step);
-      }
+      ADJOIN_ASSIGN_OR_RETURN(const DimInBase found, DimOfLayer(range.dim, /*by_itself=*/false, part));
+      Layer layer = CropOf(part.view.base().size(), static_cast<size_t>(found.dim), range.begin * found.inner,
+                           (extent - range.begin - range.count) * found.inner);
+      part.view = part.view.Narrowed(range.dim, found, range.count);
+      part.source = StepLayer(part.source, std::move(layer), HintOf(node), part.view.base());
     }
-    part.view = part.view.Narrowed(range.dim, *found, range.count);
-    part.source = StepLayer(part.source, std::move(layer), HintOf(node), part.view.base());
   }
   if (range.drops) {
     if (range.dim == part.view.BatchDim()) {
@@ -186,6 +240,7 @@ absl::Status LayerBuilder::AddRange(const OpNode& node, const std::string& value
   if (part.permute_name.empty()) part.permute_name = part.reshape_name;
   values_[node.outputs[0]] = std::move(part);
   ShareElements(node, value);
+  slices_[node.outputs[0]] = {value, range};
   return absl::OkStatus();
 }
 
@@ -208,12 +263,11 @@ absl::Status LayerBuilder::SetParameterView(const OpNode& node, const std::strin
   OwnParameterValue own = own_.at(value);
   own.view = std::move(view);
   own_[node.outputs[0]] = std::move(own);
+  own_views_[value].push_back(node.outputs[0]);
   return absl::OkStatus();
 }
 
-namespace {
-
-void WriteOwn(const ParameterView& view, bool is_buffer, const std::string& combine, OwnParameter* own) {
+void LayerBuilder::WriteOwn(const ParameterView& view, bool is_buffer, const std::string& combine, OwnParameter* own) {
   for (int64_t extent : view.own_shape()) own->add_shape(extent);
   if (view.own_shape().empty()) own->add_shape(1);  // a number
   if (view.length() != view.own_shape()) {
@@ -222,8 +276,6 @@ void WriteOwn(const ParameterView& view, bool is_buffer, const std::string& comb
   own->set_combine(combine);
   if (is_buffer) own->set_buffer(true);
 }
-
-}  // namespace
 
 absl::Status LayerBuilder::AddParameter(const OpNode& node, const std::string& value, const std::string& parameter,
                                         const std::string& combine) {
@@ -234,9 +286,9 @@ absl::Status LayerBuilder::AddParameter(const OpNode& node, const std::string& v
     return absl::InvalidArgumentError("its two arguments are of different types; right would be one type of numbers");
   }
   ADJOIN_RETURN_IF_ERROR(CheckUnchanged(own));
-  Value x = values_.at(value);
+  Value x = ValueOf(value);
   const size_t batch_dim = x.view.BatchDim();
-  if (x.view.dims() == 0) return absl::InvalidArgumentError("its tensor has no dims");
+  if (!x.view.HasBatch()) return absl::InvalidArgumentError("it combines parameters before a layer's output");
   if (!x.view.BatchIsAlone()) return absl::InvalidArgumentError("its batch is in one dim with others");
   const std::vector<int64_t> shape = x.view.shape();
   // The batch in front, then the dims in the order that the parameter has them.
@@ -265,7 +317,7 @@ absl::Status LayerBuilder::AddParameter(const OpNode& node, const std::string& v
   WriteOwn(view, graph_.buffers.count(own.value) > 0, combine, layer.mutable_parameter());
   layer.set_name(own.name);
   ADJOIN_ASSIGN_OR_RETURN(const std::string made, Append(node, std::move(layer), {source}, {{"weight", own.value}}));
-  return SetResult(node, made, ValueView::Of(read.shape()).Permuted(back));
+  return SetResult(node, made, ValueView::OfValue(read.shape()).Permuted(back));
 }
 
 // A buffer that the program changes is none of a layer's.

@@ -25,7 +25,8 @@ absl::Status AddOverLastDims(const OpNode& node, Layer layer, size_t last, Layer
   const std::string input = node.Tensor(node.Has("input") ? "input" : "self");
   ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> shape, builder.Shape(input));
   ADJOIN_ASSIGN_OR_RETURN(const AlignedInputs aligned, builder.Align({input}));
-  if (shape.size() <= last || (aligned.moved && aligned.batch_dim + last >= shape.size())) {
+  if (shape.size() + (aligned.of_parameters ? 1 : 0) <= last ||
+      (aligned.moved && aligned.batch_dim + last >= shape.size())) {
     return Unsupported("it reads the batch's dim; right would be the dims after the batch");
   }
   ADJOIN_ASSIGN_OR_RETURN(const std::string made, builder.Append(node, std::move(layer), aligned.sources, parameters));
@@ -34,7 +35,7 @@ absl::Status AddOverLastDims(const OpNode& node, Layer layer, size_t last, Layer
 
 bool ReturnsNew(const std::string& op) {
   if (op == "dropout" || op == "feature_dropout") return false;  // the argument itself where it does nothing
-  if (op == "cat" || op == "clone" || op == "concat" || op == "flip" || op == "roll") return true;
+  if (op == "cat" || op == "clone" || op == "concat" || op == "flip" || op == "roll" || op == "stack") return true;
   return FindOpRule(op) != nullptr && ShapeRules().count(op) == 0 && SliceRules().count(op) == 0 && op != "pad" &&
          op != "constant_pad_nd";
 }
@@ -44,7 +45,6 @@ std::string NearestLayer(const std::string& op) {
       {"argmax", "reduce { kind: \"amax\" }, for the value itself"},
       {"cumsum", "reduce { kind: \"sum\" }"},
       {"gru", "custom"},
-      {"index", "index_select"},
       {"lstm", "custom"},
       {"max", "reduce { kind: \"amax\" }"},
       {"min", "reduce { kind: \"amin\" }"},

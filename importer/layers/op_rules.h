@@ -28,6 +28,9 @@ using OpRules = std::map<std::string, OpRule>;  // by OpNode::op
 absl::Status AddOverLastDims(const OpNode& node, Layer layer, size_t last, LayerBuilder& builder,
                              const std::vector<LayerParameter>& parameters);
 
+// A linear layer whose weight or bias is a function of parameters.
+absl::Status LinearOfComputed(const OpNode& node, LayerBuilder& builder);
+
 const OpRules& ArithmeticRules();
 const OpRules& ConvolutionRules();
 const OpRules& NormRules();

@@ -1,4 +1,5 @@
 // Sums, products and powers: of two values, of a value and a number, and of a value and what is known at import.
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <optional>
@@ -87,11 +88,28 @@ absl::Status AddScaled(const OpNode& node, LayerBuilder& builder, const std::str
   return AddFunctions(node, builder, value, functions);
 }
 
+// The program's result has the shape to which those of its arguments broadcast.
+absl::Status CheckBroadcast(const OpNode& node, const LayerBuilder& builder, const std::string& a,
+                            const std::string& b) {
+  ADJOIN_ASSIGN_OR_RETURN(std::vector<int64_t> of_a, builder.Shape(a));
+  ADJOIN_ASSIGN_OR_RETURN(std::vector<int64_t> of_b, builder.Shape(b));
+  ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> result, builder.Shape(node.outputs[0]));
+  bool fits = std::max(of_a.size(), of_b.size()) == result.size();
+  for (std::vector<int64_t>* shape : {&of_a, &of_b}) {
+    if (fits) shape->insert(shape->begin(), result.size() - shape->size(), 1);
+  }
+  for (size_t i = 0; fits && i < result.size(); ++i) {
+    fits = (of_a[i] == result[i] && (of_b[i] == result[i] || of_b[i] == 1)) || (of_a[i] == 1 && of_b[i] == result[i]);
+  }
+  return fits ? absl::OkStatus() : Unsupported("its result has another shape than its two tensors broadcast to");
+}
+
 // Two layers' outputs; functions of the second one first.
 absl::Status AddJoined(const OpNode& node, LayerBuilder& builder, bool add, const std::string& a, const std::string& b,
                        const std::vector<Layer>& of_b) {
   ADJOIN_RETURN_IF_ERROR(CheckKeeps(node, builder, a, /*shape=*/false));
   ADJOIN_RETURN_IF_ERROR(CheckKeeps(node, builder, b, /*shape=*/false));
+  ADJOIN_RETURN_IF_ERROR(CheckBroadcast(node, builder, a, b));
   ADJOIN_ASSIGN_OR_RETURN(AlignedInputs aligned, builder.Align({a, b}));
   for (const Layer& function : of_b) {
     ADJOIN_ASSIGN_OR_RETURN(aligned.sources[1], builder.Append(node, function, {aligned.sources[1]}));
@@ -114,6 +132,7 @@ absl::Status AddKnown(const OpNode& node, LayerBuilder& builder, const std::stri
     ADJOIN_ASSIGN_OR_RETURN(ConstantTensor constant, builder.ConstantOf(known.value));
     return builder.AddConstant(node, x, std::move(constant), combine);
   }
+  if (builder.IsOfParameters(x)) return Unsupported("it combines parameters before a layer's output");
   if (!builder.SameType(x, known.value)) return Unsupported("its two arguments are of different types");
   ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> from, builder.Shape(x));
   ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> to, builder.Shape(node.outputs.empty() ? "" : node.outputs[0]));
@@ -296,6 +315,19 @@ absl::Status MaskedFill(const OpNode& node, LayerBuilder& builder) {
   return AddMasked(node, builder, node.Tensor("self"), std::move(mask), number.number);
 }
 
+// x[:, 2:4] = number
+absl::Status Filled(const OpNode& node, LayerBuilder& builder) {
+  if (!node.in_place || node.outputs.empty()) return Unsupported("it makes a constant in the shape of a tensor");
+  Operand number;
+  if (node.op == "fill") {
+    ADJOIN_ASSIGN_OR_RETURN(number, OperandOf(node, "value", builder));
+  }
+  if (number.kind != Operand::Kind::kNumber || !std::isfinite(number.number)) {
+    return Unsupported("what it writes is no finite number");
+  }
+  return builder.FillSlice(node, number.number);
+}
+
 absl::Status Where(const OpNode& node, LayerBuilder& builder) {
   ADJOIN_ASSIGN_OR_RETURN(ConstantTensor mask, MaskOf(builder, node.Tensor("condition")));
   ADJOIN_ASSIGN_OR_RETURN(const Operand a, OperandOf(node, "self", builder));
@@ -314,21 +346,11 @@ absl::Status Where(const OpNode& node, LayerBuilder& builder) {
 
 const OpRules& ArithmeticRules() {
   static const auto* rules = new OpRules{
-      {"add", Add},
-      {"clamp", Clamp},
-      {"clamp_max", Clamp},
-      {"clamp_min", Clamp},
-      {"div", Divide},
-      {"divide", Divide},
-      {"masked_fill", MaskedFill},
-      {"mul", Multiply},
-      {"multiply", Multiply},
-      {"pow", Power},
-      {"rsub", SubtractReversed},
-      {"sub", Subtract},
-      {"subtract", Subtract},
-      {"true_divide", Divide},
-      {"where", Where},
+      {"add", Add},      {"clamp", Clamp},       {"clamp_max", Clamp},    {"clamp_min", Clamp},
+      {"div", Divide},   {"divide", Divide},     {"fill", Filled},        {"masked_fill", MaskedFill},
+      {"mul", Multiply}, {"multiply", Multiply}, {"pow", Power},          {"rsub", SubtractReversed},
+      {"sub", Subtract}, {"subtract", Subtract}, {"true_divide", Divide}, {"where", Where},
+      {"zero", Filled},
   };
   return *rules;
 }

@@ -65,6 +65,9 @@ absl::Status LinearLayer(const OpNode& node, LayerBuilder& builder) {
   ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> weight, builder.Shape(node.Tensor("weight")));
   if (weight.size() != 2 || weight[0] < 1 || weight[0] > kInt32) return Unsupported("its weight is no matrix");
   if (!builder.IsFloat(node.Tensor("input"))) return Unsupported("its input is not of a floating-point type");
+  for (const char* computed : {"weight", "bias"}) {
+    if (builder.IsOfParameters(node.Tensor(computed))) return LinearOfComputed(node, builder);
+  }
   Layer layer;
   layer.mutable_linear()->set_out_features(static_cast<uint32_t>(weight[0]));
   if (node.Tensor("bias").empty()) layer.mutable_linear()->set_bias(false);
@@ -109,6 +112,14 @@ absl::Status EmbeddingLayer(const OpNode& node, LayerBuilder& builder) {
   layer.mutable_embedding()->set_dim(weight[1]);
   const int64_t padding = node.Int("padding_idx", -1);  // -1: none
   if (padding >= 0) layer.mutable_embedding()->set_padding_index(padding);
+  ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> indices, builder.Shape(node.Tensor("indices")));
+  if (indices.size() == 1) {
+    // One number a sample, which is [batch, 1] in a job.
+    ADJOIN_ASSIGN_OR_RETURN(const std::string source, builder.SourceOf(node.Tensor("indices")));
+    ADJOIN_ASSIGN_OR_RETURN(const std::string made,
+                            builder.Append(node, std::move(layer), {source}, {{"weight", node.Tensor("weight")}}));
+    return builder.SetResult(node, made, ValueView::Of({indices[0], 1, weight[1]}).WithoutDim(1));
+  }
   return builder.Add(node, std::move(layer), {node.Tensor("indices")}, {{"weight", node.Tensor("weight")}});
 }
 

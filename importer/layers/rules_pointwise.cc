@@ -122,7 +122,7 @@ absl::Status AddSoftmax(const OpNode& node, LayerBuilder& builder, bool log) {
   ADJOIN_ASSIGN_OR_RETURN(const AlignedInputs aligned, builder.Align({input}));
   if (aligned.DimOf(dim) < 1) return Unsupported("it is over the batch; right would be another dim");
   Layer layer;
-  const int64_t written = aligned.moved ? aligned.DimOf(dim) : node.Int("dim", -1);
+  const int64_t written = aligned.moved || aligned.of_parameters ? aligned.DimOf(dim) : node.Int("dim", -1);
   layer.mutable_softmax()->set_dim(static_cast<int32_t>(written));
   if (log) layer.mutable_softmax()->set_log(true);
   ADJOIN_ASSIGN_OR_RETURN(const std::string made, builder.Append(node, std::move(layer), aligned.sources));

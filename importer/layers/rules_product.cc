@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,19 +23,21 @@ using Extents = std::vector<int64_t>;
 
 constexpr size_t kMostLetters = 32;  // of an einsum's tensor
 
-// x times a parameter of which the transpose is [out, in], as a linear layer's weight is. Null where it is none.
-bool IsTransposedWeight(const ParameterView& view) {
+// x times all of a parameter [in, out], or of the transpose of one that is [out, in], as a linear layer's weight is.
+bool IsWeight(const ParameterView& view) {
   return view.dims().size() == 2 && view.length() == view.own_shape() && view.own_shape().size() == 2 &&
-         view.dims()[0].own == 1 && view.dims()[1].own == 0;
+         view.dims()[0].own >= 0 && view.dims()[0].own + view.dims()[1].own == 1;
 }
 
+// `weight`: IsWeight, of [in, out].
 absl::Status AddLinear(const OpNode& node, LayerBuilder& builder, const std::string& x, const std::string& weight,
                        const std::string& bias) {
   ADJOIN_ASSIGN_OR_RETURN(const std::string value, builder.WholeParameter(weight));
-  ADJOIN_ASSIGN_OR_RETURN(const Extents shape, builder.Shape(value));
-  if (shape[0] < 1 || shape[0] > std::numeric_limits<int32_t>::max()) return Unsupported("its weight is no matrix");
+  const int64_t out = builder.ParameterOf(weight)->shape()[1];
+  if (out < 1 || out > std::numeric_limits<int32_t>::max()) return Unsupported("its weight is no matrix");
   Layer layer;
-  layer.mutable_linear()->set_out_features(static_cast<uint32_t>(shape[0]));
+  layer.mutable_linear()->set_out_features(static_cast<uint32_t>(out));
+  if (builder.ParameterOf(weight)->dims()[0].own == 0) layer.mutable_linear()->set_transposed(true);
   if (bias.empty()) layer.mutable_linear()->set_bias(false);
   OpNode linear = node;
   linear.arguments["input"].kind = OpArgument::Kind::kTensors;
@@ -42,12 +45,48 @@ absl::Status AddLinear(const OpNode& node, LayerBuilder& builder, const std::str
   return AddOverLastDims(linear, std::move(layer), 1, builder, {{"weight", value}, {"bias", bias}});
 }
 
-// [batch, ..., m, k] and [batch, ..., k, n], of as many dims, as layers' outputs.
-absl::Status AddMatmul(const OpNode& node, LayerBuilder& builder, const AlignedInputs& aligned) {
+// The last two dims.
+ValueView Turned(const ValueView& view) {
+  Extents order(view.dims());
+  std::iota(order.begin(), order.end(), 0);
+  std::swap(order[order.size() - 1], order[order.size() - 2]);
+  return view.Permuted(order);
+}
+
+// The layer of a function of parameters comes second: it has one sample. `shape`: of the product.
+absl::Status AddMatmul(const OpNode& node, LayerBuilder& builder, std::pair<std::string, ValueView> a,
+                       std::pair<std::string, ValueView> b, Extents shape) {
+  if (a.second.shape().back() != b.second.shape()[b.second.dims() - 2]) {
+    return Unsupported("its matrices do not fit each other");
+  }
+  const bool turns = !a.second.HasBatch() && b.second.HasBatch();
+  if (turns) {
+    std::swap(a, b);
+    a.second = Turned(a.second);
+    b.second = Turned(b.second);
+  }
+  // [batch, 1, features] of [batch, features]: a layer reads three dims.
+  const bool is_row = a.second.HasBatch() && a.second.dims() == 2;
+  if (is_row && (turns || a.second.BatchDim() != 0 || b.second.HasBatch())) {
+    return Unsupported("it multiplies samples of the batch with each other; right would be [batch, ..., m, k] and ",
+                       "[batch, ..., k, n]");
+  }
+  if (is_row) a.second = a.second.WithDim(1);
+  while (a.second.dims() < b.second.dims()) a.second = a.second.WithDim(0);
+  while (b.second.dims() < a.second.dims()) b.second = b.second.WithDim(0);
+  ADJOIN_ASSIGN_OR_RETURN(const AlignedInputs aligned, builder.Align({a, b}));
+  if (!aligned.of_parameters && aligned.batch_dim + 2 >= a.second.dims()) {
+    return Unsupported("it multiplies samples of the batch with each other; right would be [batch, ..., m, k] and ",
+                       "[batch, ..., k, n]");
+  }
   Layer layer;
   layer.mutable_matmul();
   ADJOIN_ASSIGN_OR_RETURN(const std::string made, builder.Append(node, std::move(layer), aligned.sources));
-  return builder.SetResult(node, made, aligned);
+  if (is_row) shape.insert(shape.begin() + 1, 1);
+  if (turns) std::swap(shape[shape.size() - 1], shape[shape.size() - 2]);
+  ADJOIN_ASSIGN_OR_RETURN(ValueView view, aligned.ResultOf(shape, builder.Batch()));
+  if (is_row) view = view.WithoutDim(1);
+  return builder.SetResult(node, made, turns ? Turned(view) : view);
 }
 
 absl::Status CheckTypes(const OpNode& node, const LayerBuilder& builder, const std::string& a, const std::string& b) {
@@ -65,30 +104,15 @@ absl::Status AddProduct(const OpNode& node, LayerBuilder& builder, const std::st
   if (of_a.size() < 2 || of_b.size() < 2) return Unsupported("one of its tensors is a vector; right would be a matrix");
   const ParameterView* weight = builder.ParameterOf(b);
   if (weight != nullptr && builder.IsLayer(a)) {
-    if (IsTransposedWeight(*weight)) return AddLinear(node, builder, a, b, "");
-    if (of_b.size() == 2 && of_a.size() == 3) {
-      // A weight of another form than a linear layer's: for each sample.
-      ADJOIN_ASSIGN_OR_RETURN(AlignedInputs aligned, builder.Align({a}));
-      if (!aligned.moved) {
-        ADJOIN_ASSIGN_OR_RETURN(const ParameterView view, weight->Expanded({builder.Batch(), of_b[0], of_b[1]}));
-        ADJOIN_ASSIGN_OR_RETURN(std::string source, builder.PerSample(b, view, aligned.sources[0]));
-        aligned.sources.push_back(std::move(source));
-        return AddMatmul(node, builder, aligned);
-      }
-    }
-    return Unsupported("it multiplies with a parameter [in, out]; right would be a torch.nn.Linear, whose weight is ",
-                       "[out, in]");
+    if (IsWeight(*weight)) return AddLinear(node, builder, a, b, "");
   }
   if (!builder.IsLayer(a) || !builder.IsLayer(b)) {
     return Unsupported("one of its tensors is a parameter or constant; right would be a torch.nn.Linear");
   }
-  ADJOIN_ASSIGN_OR_RETURN(const AlignedInputs aligned, builder.Align({a, b}));
-  const size_t dims = std::max(of_a.size(), of_b.size());
-  if (aligned.batch_dim + 2 >= dims) {
-    return Unsupported("it multiplies samples of the batch with each other; right would be [batch, ..., m, k] and ",
-                       "[batch, ..., k, n]");
-  }
-  return AddMatmul(node, builder, aligned);
+  ADJOIN_ASSIGN_OR_RETURN(ValueView view_a, builder.ViewOf(a));
+  ADJOIN_ASSIGN_OR_RETURN(ValueView view_b, builder.ViewOf(b));
+  ADJOIN_ASSIGN_OR_RETURN(Extents shape, builder.Shape(node.outputs[0]));
+  return AddMatmul(node, builder, {a, std::move(view_a)}, {b, std::move(view_b)}, std::move(shape));
 }
 
 absl::Status Matmul(const OpNode& node, LayerBuilder& builder) {
@@ -100,9 +124,9 @@ absl::Status Addmm(const OpNode& node, LayerBuilder& builder) {
   if (node.Float("beta", 1) != 1 || node.Float("alpha", 1) != 1) return Unsupported("its beta and alpha must be 1");
   const std::string x = node.Tensor("mat1"), weight = node.Tensor("mat2"), bias = node.Tensor("self");
   const ParameterView *of_weight = builder.ParameterOf(weight), *of_bias = builder.ParameterOf(bias);
-  if (of_weight == nullptr || of_bias == nullptr || !builder.IsLayer(x) || !IsTransposedWeight(*of_weight) ||
+  if (of_weight == nullptr || of_bias == nullptr || !builder.IsLayer(x) || !IsWeight(*of_weight) ||
       !of_bias->IsWhole() || of_bias->dims().size() != 1) {
-    return Unsupported("it is no linear layer, whose weight is [out, in] and whose bias is a vector");
+    return Unsupported("it is no linear layer, whose weight is [out, in] or [in, out] and whose bias is a vector");
   }
   ADJOIN_RETURN_IF_ERROR(CheckTypes(node, builder, x, weight));
   ADJOIN_ASSIGN_OR_RETURN(const std::string value, builder.WholeParameter(bias));
@@ -178,6 +202,33 @@ absl::StatusOr<ValueView> MatrixView(const ValueView& view, const std::string& t
   return view.Permuted(order).Reshaped(to);
 }
 
+// "bli,io->blo": a linear layer over one dim, which comes last there.
+absl::Status EinsumWithParameter(const OpNode& node, LayerBuilder& builder, const Letters& letters) {
+  const std::string x = node.arguments.at("tensors").tensors[0], weight = node.arguments.at("tensors").tensors[1];
+  const ParameterView& of_weight = *builder.ParameterOf(weight);
+  if (letters.summed.size() != 1 || letters.of_b.size() != 1 || !letters.batch.empty() || !IsWeight(of_weight)) {
+    return Unsupported("its parameter is no matrix of which one dim is summed over; right would be a torch.nn.Linear");
+  }
+  ADJOIN_ASSIGN_OR_RETURN(const ValueView view, builder.ViewOf(x));
+  if (view.dims() != letters.a.size()) return Unsupported("its equation has not a letter for each dim");
+  ADJOIN_ASSIGN_OR_RETURN(const Extents shape, builder.Shape(node.outputs[0]));
+  const std::string made = absl::StrCat(letters.of_a, letters.of_b);
+  Extents order, made_shape(made.size());
+  for (char c : absl::StrCat(letters.of_a, letters.summed)) order.push_back(static_cast<int64_t>(letters.a.find(c)));
+  for (size_t i = 0; i < made.size(); ++i) made_shape[i] = shape[letters.result.find(made[i])];
+  ADJOIN_ASSIGN_OR_RETURN(const std::string input, builder.Reordered(x, order));
+  const Extents order_of_weight = letters.b[0] == letters.summed[0] ? Extents{0, 1} : Extents{1, 0};
+  ADJOIN_ASSIGN_OR_RETURN(const std::string matrix, builder.Reordered(weight, order_of_weight));
+  OpNode linear = node;
+  linear.outputs = {absl::StrCat(node.outputs[0], " in order")};
+  builder.Declare(linear.outputs[0], made_shape, x);
+  ADJOIN_RETURN_IF_ERROR(AddLinear(linear, builder, input, matrix, ""));
+  ADJOIN_ASSIGN_OR_RETURN(const ValueView product, builder.ViewOf(linear.outputs[0]));
+  Extents back;
+  for (char c : letters.result) back.push_back(static_cast<int64_t>(made.find(c)));
+  return builder.SetView(node, linear.outputs[0], product.Permuted(back));
+}
+
 absl::Status Einsum(const OpNode& node, LayerBuilder& builder) {
   const auto found = node.arguments.find("tensors");
   if (found == node.arguments.end() || found->second.tensors.size() != 2) {
@@ -186,6 +237,7 @@ absl::Status Einsum(const OpNode& node, LayerBuilder& builder) {
   const std::string &a = found->second.tensors[0], &b = found->second.tensors[1];
   ADJOIN_RETURN_IF_ERROR(CheckTypes(node, builder, a, b));
   ADJOIN_ASSIGN_OR_RETURN(Letters letters, LettersOf(node.Text("equation", "")));
+  if (builder.IsLayer(a) && builder.ParameterOf(b) != nullptr) return EinsumWithParameter(node, builder, letters);
   if (!builder.IsLayer(a) || !builder.IsLayer(b)) {
     return Unsupported("one of its tensors is a parameter or constant; right would be a torch.nn.Linear");
   }
@@ -194,6 +246,7 @@ absl::Status Einsum(const OpNode& node, LayerBuilder& builder) {
   if (of_a.dims() != letters.a.size() || of_b.dims() != letters.b.size()) {
     return Unsupported("its equation has not a letter for each dim");
   }
+  if (!of_a.HasBatch() || !of_b.HasBatch()) return Unsupported("one of its tensors is a function of parameters alone");
   const char sample = letters.a[of_a.BatchDim()];
   if (letters.b[of_b.BatchDim()] != sample || letters.batch.find(sample) == std::string::npos || !of_a.BatchIsAlone() ||
       !of_b.BatchIsAlone()) {
@@ -219,6 +272,36 @@ absl::Status Einsum(const OpNode& node, LayerBuilder& builder) {
 }
 
 }  // namespace
+
+// x W^T + b, of which the weight or the bias is computed.
+absl::Status LinearOfComputed(const OpNode& node, LayerBuilder& builder) {
+  const std::string x = node.Tensor("input"), weight = node.Tensor("weight"), bias = node.Tensor("bias");
+  ADJOIN_RETURN_IF_ERROR(CheckTypes(node, builder, x, weight));
+  if (!bias.empty() && !builder.IsOfParameters(bias)) return Unsupported("its bias is computed of the input");
+  OpNode product = node;
+  ADJOIN_ASSIGN_OR_RETURN(const Extents shape, builder.Shape(node.outputs[0]));
+  if (!bias.empty()) {
+    product.outputs = {absl::StrCat(node.outputs[0], " before its bias")};
+    builder.Declare(product.outputs[0], shape, x);
+  }
+  if (builder.IsParameter(weight)) {
+    product.arguments["bias"] = OpArgument();
+    ADJOIN_RETURN_IF_ERROR((*FindOpRule("linear"))(product, builder));
+  } else {
+    if (!builder.IsOfParameters(weight))
+      return Unsupported("its weight is computed of the input; right would be a matmul");
+    ADJOIN_ASSIGN_OR_RETURN(ValueView of_x, builder.ViewOf(x));
+    ADJOIN_ASSIGN_OR_RETURN(const ValueView of_weight, builder.ViewOf(weight));
+    if (of_weight.dims() != 2 || of_x.dims() < 2) return Unsupported("its weight is no matrix");
+    ADJOIN_RETURN_IF_ERROR(AddMatmul(product, builder, {x, std::move(of_x)}, {weight, Turned(of_weight)}, shape));
+  }
+  if (bias.empty()) return absl::OkStatus();
+  ADJOIN_ASSIGN_OR_RETURN(const AlignedInputs aligned, builder.Align({product.outputs[0], bias}));
+  Layer layer;
+  layer.mutable_add();
+  ADJOIN_ASSIGN_OR_RETURN(const std::string made, builder.Append(node, std::move(layer), aligned.sources));
+  return builder.SetResult(node, made, aligned);
+}
 
 const OpRules& ProductRules() {
   static const auto* rules = new OpRules{

@@ -36,6 +36,9 @@ absl::Status AddReduced(const OpNode& node, LayerBuilder& builder, const Reduced
   ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> shape, builder.Shape(input));
   std::set<int64_t> dims;
   for (int64_t dim : node.Ints("dim")) dims.insert(DimFromFirst(dim, shape.size()));
+  for (size_t i = 0; node.Ints("dim").empty() && builder.IsOfParameters(input) && i < shape.size(); ++i) {
+    dims.insert(static_cast<int64_t>(i));
+  }
   if (dims.empty() || *dims.begin() < 0) {
     return Unsupported(
         "it is over all dims, also the batch; right would be dims of its own, as a loss is for the batch");
@@ -52,7 +55,9 @@ absl::Status AddReduced(const OpNode& node, LayerBuilder& builder, const Reduced
   if (aligned.moved && !keeps) {
     return Unsupported("its batch is not dim 0, and dims before it may go; right would be keepdim=True");
   }
-  layer.mutable_reduce()->set_keepdim(keeps);
+  // One number a sample is [batch, 1] in a job.
+  const bool to_numbers = !keeps && dims.size() + (aligned.of_parameters ? 0 : 1) == shape.size();
+  layer.mutable_reduce()->set_keepdim(keeps || to_numbers);
   if (reduced.kind == "var") {
     const double correction = node.Has("correction")        ? node.Float("correction", 1)
                               : node.Bool("unbiased", true) ? 1
@@ -67,20 +72,31 @@ absl::Status AddReduced(const OpNode& node, LayerBuilder& builder, const Reduced
   for (const Layer& function : reduced.after) {
     ADJOIN_ASSIGN_OR_RETURN(source, builder.Append(node, function, {source}));
   }
+  if (to_numbers) {
+    std::vector<int64_t> ones(shape.size(), 1);
+    if (aligned.of_parameters) {
+      ADJOIN_ASSIGN_OR_RETURN(ValueView number, ValueView::OfParameters(ones).Reshaped({}));
+      return builder.SetResult(node, source, std::move(number));
+    }
+    ones[0] = shape[0];
+    ADJOIN_ASSIGN_OR_RETURN(ValueView view, ValueView::Of(std::move(ones)).Reshaped({shape[0]}));
+    return builder.SetResult(node, source, std::move(view));
+  }
   return builder.SetResult(node, source, aligned);
 }
 
 absl::Status Sum(const OpNode& node, LayerBuilder& builder) { return AddReduced(node, builder, {"sum", {}, {}}); }
 absl::Status Variance(const OpNode& node, LayerBuilder& builder) { return AddReduced(node, builder, {"var", {}, {}}); }
 absl::Status Deviation(const OpNode& node, LayerBuilder& builder) {
-  return AddReduced(node, builder, {"var", {}, {FunctionOf("sqrt")}});
+  return AddReduced(node, builder, {"var", {}, {FunctionOf("root")}});
 }
 absl::Status Extreme(const OpNode& node, LayerBuilder& builder) { return AddReduced(node, builder, {node.op, {}, {}}); }
 
-// The root of the sum of squares, as in torch.nn.functional.normalize; the sum of what is without its sign.
+// The root of the sum of squares, as in torch.nn.functional.normalize; the sum of what is without its sign. As in
+// PyTorch the gradient of zeros is 0.
 absl::Status VectorNorm(const OpNode& node, LayerBuilder& builder) {
   const double order = node.Float(node.Has("ord") ? "ord" : "p", 2);
-  if (order == 2) return AddReduced(node, builder, {"sum", {FunctionOf("square")}, {FunctionOf("sqrt")}});
+  if (order == 2) return AddReduced(node, builder, {"sum", {FunctionOf("square")}, {FunctionOf("root")}});
   if (order == 1) return AddReduced(node, builder, {"sum", {FunctionOf("abs")}, {}});
   return Unsupported("its order is ", order, "; right would be 2 or 1");
 }
@@ -91,7 +107,8 @@ absl::Status Mean(const OpNode& node, LayerBuilder& builder) {
   ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> shape, builder.Shape(node.Tensor("self")));
   std::set<int64_t> dims;
   for (int64_t dim : node.Ints("dim")) dims.insert(DimFromFirst(dim, shape.size()));
-  const bool spatial = shape.size() >= 4 && shape.size() <= 5 && dims.size() + 2 == shape.size() && *dims.begin() == 2;
+  const bool spatial = shape.size() >= 4 && shape.size() <= 5 && dims.size() + 2 == shape.size() &&
+                       *dims.begin() == 2 && !builder.IsOfParameters(node.Tensor("self"));
   if (!spatial || !builder.Align({node.Tensor("self")}).ok() || builder.Align({node.Tensor("self")})->moved) {
     return AddReduced(node, builder, {"mean", {}, {}});
   }

@@ -158,6 +158,13 @@ absl::Status Concatenated(const OpNode& node, LayerBuilder& builder) {
     if (!builder.SameType(tensor, tensors[0])) return Unsupported("its tensors are of different types");
   }
   ADJOIN_ASSIGN_OR_RETURN(const AlignedInputs aligned, builder.Align(of_layers));
+  for (const std::string& tensor : of_layers) {
+    if (builder.IsOfParameters(tensor) == aligned.of_parameters) continue;
+    return Unsupported("it has a function of parameters beside layers' outputs");
+  }
+  if (of_layers.size() < tensors.size() && aligned.of_parameters) {
+    return Unsupported("it has parameters beside functions of such");
+  }
   if (of_layers.size() < tensors.size() && aligned.moved) {
     return Unsupported("it has a parameter beside values whose batch is not dim 0");
   }
@@ -178,6 +185,36 @@ absl::Status Concatenated(const OpNode& node, LayerBuilder& builder) {
   }
   ADJOIN_ASSIGN_OR_RETURN(const std::string made, builder.Append(node, std::move(layer), sources));
   return builder.SetResult(node, made, aligned);
+}
+
+// stack: the tensors with a new dim, along which they are joined.
+absl::Status Stacked(const OpNode& node, LayerBuilder& builder) {
+  const auto found = node.arguments.find("tensors");
+  if (found == node.arguments.end() || found->second.tensors.empty() || node.outputs.empty()) {
+    return Unsupported("it has no tensors");
+  }
+  ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> shape, builder.Shape(node.outputs[0]));
+  const int64_t dim = DimFromFirst(node.Int("dim", 0), shape.size());
+  if (dim < 0) return Unsupported("its dim is not one of its result");
+  OpNode join = node;
+  std::vector<std::string>& tensors = join.arguments["tensors"].tensors;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    OpNode unsqueeze = node;
+    unsqueeze.arguments.erase("tensors");
+    unsqueeze.arguments["self"] = found->second;
+    unsqueeze.arguments["self"].tensors = {tensors[i]};
+    unsqueeze.arguments["dim"].kind = OpArgument::Kind::kInts;
+    unsqueeze.arguments["dim"].ints = {dim};
+    tensors[i] = absl::StrCat(tensors[i], " with dim ", dim, " of ", node.outputs[0]);
+    unsqueeze.outputs = {tensors[i]};
+    std::vector<int64_t> one = shape;
+    one[static_cast<size_t>(dim)] = 1;
+    builder.Declare(tensors[i], std::move(one), unsqueeze.Tensor("self"));
+    ADJOIN_RETURN_IF_ERROR(Unsqueezed(unsqueeze, builder));
+  }
+  join.arguments["dim"].kind = OpArgument::Kind::kInts;
+  join.arguments["dim"].ints = {dim};
+  return Concatenated(join, builder);
 }
 
 absl::Status Rolled(const OpNode& node, LayerBuilder& builder) {
@@ -204,15 +241,33 @@ absl::Status Flipped(const OpNode& node, LayerBuilder& builder) {
 
 const OpRules& ShapeRules() {
   static const auto* rules = new OpRules{
-      {"_to_copy", Converted},       {"_unsafe_view", Reshaped}, {"alias", Same},
-      {"cat", Concatenated},         {"clone", Copied},          {"concat", Concatenated},
-      {"concatenate", Concatenated}, {"contiguous", Contiguous}, {"detach", Detached},
-      {"flatten", Reshaped},         {"flip", Flipped},          {"mT", MatrixTransposed},
-      {"permute", Permuted},         {"reshape", Reshaped},      {"roll", Rolled},
-      {"squeeze", Squeezed},         {"swapaxes", Transposed},   {"swapdims", Transposed},
-      {"t", MatrixTransposed},       {"to", Converted},          {"transpose", Transposed},
-      {"unflatten", Reshaped},       {"unsqueeze", Unsqueezed},  {"view", Reshaped},
-      {"view_as", Reshaped},         {"reshape_as", Reshaped},
+      {"_to_copy", Converted},
+      {"_unsafe_view", Reshaped},
+      {"alias", Same},
+      {"cat", Concatenated},
+      {"clone", Copied},
+      {"concat", Concatenated},
+      {"concatenate", Concatenated},
+      {"contiguous", Contiguous},
+      {"detach", Detached},
+      {"flatten", Reshaped},
+      {"flip", Flipped},
+      {"mT", MatrixTransposed},
+      {"permute", Permuted},
+      {"reshape", Reshaped},
+      {"roll", Rolled},
+      {"squeeze", Squeezed},
+      {"stack", Stacked},
+      {"swapaxes", Transposed},
+      {"swapdims", Transposed},
+      {"t", MatrixTransposed},
+      {"to", Converted},
+      {"transpose", Transposed},
+      {"unflatten", Reshaped},
+      {"unsqueeze", Unsqueezed},
+      {"view", Reshaped},
+      {"view_as", Reshaped},
+      {"reshape_as", Reshaped},
   };
   return *rules;
 }

@@ -13,6 +13,8 @@
 namespace adjoin {
 namespace {
 
+constexpr int64_t kMostIndices = 65536;  // as of LayerBuilder::AddIndices
+
 // Elements begin, begin + step, ... of one dim of a value: `count` of them.
 struct Range {
   std::string input;
@@ -28,7 +30,7 @@ absl::StatusOr<Range> WholeOf(const OpNode& node, const LayerBuilder& builder) {
   Range range;
   range.input = node.Tensor("self");
   ADJOIN_ASSIGN_OR_RETURN(range.shape, builder.Shape(range.input));
-  range.dim = DimFromFirst(node.Int("dim", 0), range.shape.size());
+  range.dim = DimFromFirst(node.Int("dim", node.op == "glu" ? -1 : 0), range.shape.size());
   if (range.dim < 0) return Unsupported("its dim is not one of its input");
   range.count = range.extent();
   return range;
@@ -58,6 +60,34 @@ absl::Status AddRange(const OpNode& node, const Range& range, LayerBuilder& buil
                            .drops = drops});
 }
 
+// x[:, :, indices], of which the program computes the indices of no input.
+absl::Status Indexed(const OpNode& node, LayerBuilder& builder) {
+  const auto found = node.arguments.find(node.op == "index" ? "indices" : "index");
+  if (found == node.arguments.end()) return Unsupported("it has no indices");
+  std::string indices;
+  int64_t dim = node.Int("dim", 0);
+  for (size_t i = 0; i < found->second.tensors.size(); ++i) {
+    if (found->second.tensors[i].empty()) continue;
+    if (!indices.empty()) return Unsupported("it has indices of several dims; right would be one");
+    indices = found->second.tensors[i];
+    if (node.op == "index") dim = static_cast<int64_t>(i);
+  }
+  if (indices.empty() || !builder.IsConstant(indices)) {
+    return Unsupported("its indices are computed of the input; right would be such that are fixed");
+  }
+  ADJOIN_ASSIGN_OR_RETURN(const ConstantTensor constant, builder.ConstantOf(indices));
+  if (IsFloatingPoint(constant.dtype) || constant.dtype == DType::kBool) {
+    return Unsupported("its indices are not whole numbers");
+  }
+  ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> shape, builder.Shape(node.Tensor("self")));
+  dim = DimFromFirst(dim, shape.size());
+  if (dim < 0) return Unsupported("its dim is not one of its input");
+  if (constant.Elements() > kMostIndices) return Unsupported("it has more than ", kMostIndices, " indices");
+  std::vector<int64_t> places = constant.wholes;
+  for (int64_t& place : places) place += place < 0 ? std::max<int64_t>(shape[static_cast<size_t>(dim)], 0) : 0;
+  return builder.AddIndices(node, node.Tensor("self"), static_cast<size_t>(dim), places);
+}
+
 // The same operator with output `i` alone.
 OpNode WithOutput(const OpNode& node, size_t i) {
   OpNode one = node;
@@ -82,6 +112,33 @@ absl::Status Sliced(const OpNode& node, LayerBuilder& builder) {
   const int64_t elements = position(node.Int("end", INT64_MAX)) - range.begin;
   range.count = elements <= 0 ? 0 : (elements - 1) / range.step + 1;
   return AddRange(node, range, builder);
+}
+
+// The first half of a dim, multiplied with the sigmoid of the second one.
+absl::Status Gated(const OpNode& node, LayerBuilder& builder) {
+  ADJOIN_ASSIGN_OR_RETURN(const Range whole, WholeOf(node, builder));
+  if (node.outputs.empty() || whole.extent() < 2 || whole.extent() % 2 != 0) {
+    return Unsupported("its dim has no two halves");
+  }
+  ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> shape, builder.Shape(node.outputs[0]));
+  std::vector<std::string> halves;
+  for (int64_t i : {0, 1}) {
+    Range half = whole;
+    half.count = whole.extent() / 2;
+    half.begin = i * half.count;
+    OpNode part = node;
+    part.outputs = {absl::StrCat(node.outputs[0], " half ", i)};
+    builder.Declare(part.outputs[0], shape, whole.input);
+    ADJOIN_RETURN_IF_ERROR(AddRange(part, half, builder));
+    halves.push_back(part.outputs[0]);
+  }
+  Layer sigmoid, product;
+  sigmoid.mutable_activation()->set_fn("sigmoid");
+  product.mutable_multiply();
+  ADJOIN_ASSIGN_OR_RETURN(AlignedInputs aligned, builder.Align(halves));
+  ADJOIN_ASSIGN_OR_RETURN(aligned.sources[1], builder.Append(node, std::move(sigmoid), {aligned.sources[1]}));
+  ADJOIN_ASSIGN_OR_RETURN(const std::string made, builder.Append(node, std::move(product), aligned.sources));
+  return builder.SetResult(node, made, aligned);
 }
 
 absl::Status Narrowed(const OpNode& node, LayerBuilder& builder) {
@@ -155,15 +212,26 @@ absl::Status Expanded(const OpNode& node, LayerBuilder& builder) {
     return builder.SetParameterView(node, input, std::move(view));
   }
   if (from == to) return builder.Alias(node, input, LayerBuilder::Shares::kAlways);
-  if (from.size() != to.size() || from.empty() || from[0] != to[0]) {
-    return Unsupported("it changes the batch or adds dims; right would be a result with the dims of its input");
+  if (from.size() != to.size()) {
+    return Unsupported("it adds dims; right would be a result with the dims of its input");
+  }
+  ADJOIN_ASSIGN_OR_RETURN(const AlignedInputs aligned, builder.Align({input}));
+  // What the layer reads has one more dim for the batch of a function of parameters, or for what is beside the batch.
+  const size_t more = aligned.of_parameters ? 1
+                      : aligned.moved       ? (aligned.beside.first != 1) + (aligned.beside.second != 1)
+                                            : 0;
+  std::vector<int64_t> extents(from.size() + more, -1);
+  for (size_t i = 0; i < to.size(); ++i) {
+    if (from[i] == to[i]) continue;
+    const int64_t dim = aligned.DimOf(static_cast<int64_t>(i));
+    if (dim < 1) return Unsupported("it repeats samples of the batch; right would be another dim");
+    if (to[i] < 0) return Unsupported("its result has an extent that is not fixed");
+    extents[static_cast<size_t>(dim)] = to[i];
   }
   Layer layer;
-  for (size_t i = 0; i < to.size(); ++i) {
-    if (to[i] < 0 && i > 0) return Unsupported("its result has an extent that is not fixed");
-    layer.mutable_expand()->add_arg(from[i] == to[i] ? -1 : to[i]);
-  }
-  ADJOIN_RETURN_IF_ERROR(builder.Add(node, std::move(layer), {input}));
+  for (int64_t extent : extents) layer.mutable_expand()->add_arg(extent);
+  ADJOIN_ASSIGN_OR_RETURN(const std::string made, builder.Append(node, std::move(layer), aligned.sources));
+  ADJOIN_RETURN_IF_ERROR(builder.SetResult(node, made, aligned));
   builder.ShareElements(node, input);
   return absl::OkStatus();
 }
@@ -210,9 +278,9 @@ absl::Status Repeated(const OpNode& node, LayerBuilder& builder) {
 
 const OpRules& SliceRules() {
   static const auto* rules = new OpRules{
-      {"chunk", Split},     {"expand", Expanded}, {"expand_as", Expanded},
-      {"narrow", Narrowed}, {"repeat", Repeated}, {"select", Selected},
-      {"slice", Sliced},    {"split", Split},     {"split_with_sizes", Split},
+      {"chunk", Split},     {"expand", Expanded},      {"expand_as", Expanded}, {"glu", Gated},
+      {"index", Indexed},   {"index_select", Indexed}, {"narrow", Narrowed},    {"repeat", Repeated},
+      {"select", Selected}, {"slice", Sliced},         {"split", Split},        {"split_with_sizes", Split},
       {"tile", Repeated},   {"unbind", Unbound},
   };
   return *rules;

@@ -33,6 +33,27 @@ ValueView ValueView::Of(Extents base) {
   return view;
 }
 
+ValueView ValueView::OfValue(Extents shape) {
+  if (shape.size() != 1) return Of(std::move(shape));
+  return Of({shape[0], 1}).WithoutDim(1);
+}
+
+ValueView ValueView::OfParameters(const Extents& shape) {
+  Extents base = {1};
+  base.insert(base.end(), shape.begin(), shape.end());
+  if (shape.empty()) base.push_back(1);
+  ValueView view = Of(std::move(base)).WithoutDim(0);
+  return shape.empty() ? view.WithoutDim(0) : view;
+}
+
+ValueView ValueView::WithBatch(size_t dim) const {
+  ValueView view = *this;
+  view.dims_[dim] = {kBatch};
+  return view;
+}
+
+bool ValueView::HasBatch() const { return BatchDim() != kNoDim; }
+
 int64_t ValueView::ExtentOf(const std::vector<size_t>& factors) const {
   int64_t product = 1;
   for (size_t factor : factors) {
@@ -67,7 +88,7 @@ size_t ValueView::BatchDim() const {
   for (size_t i = 0; i < dims_.size(); ++i) {
     if (std::find(dims_[i].begin(), dims_[i].end(), kBatch) != dims_[i].end()) return i;
   }
-  return 0;
+  return kNoDim;
 }
 
 // Two factors in place of one.
@@ -98,7 +119,7 @@ absl::StatusOr<ValueView> ValueView::Reshaped(const Extents& to) const {
   if (std::count(to.begin(), to.end(), 0) > 0 || std::any_of(factors_.begin(), factors_.end(), is_empty)) {
     return Refused("it has no elements");
   }
-  const bool one_sample = factors_.empty() || factors_[kBatch].extent == 1;
+  const bool one_sample = HasBatch() && factors_[kBatch].extent == 1;
   if (one_sample && to != shape()) {
     // Which of several extents of 1 is the batch?
     const Extents from = shape();
@@ -197,6 +218,7 @@ ValueView ValueView::WithDim(size_t dim) const {
 }
 
 std::pair<int64_t, int64_t> ValueView::BesideBatch() const {
+  if (!HasBatch()) return {1, 1};
   const std::vector<size_t>& dim = dims_[BatchDim()];
   const auto at = std::find(dim.begin(), dim.end(), kBatch);
   if (at == dim.end()) return {1, 1};
@@ -204,6 +226,7 @@ std::pair<int64_t, int64_t> ValueView::BesideBatch() const {
 }
 
 ValueView ValueView::BatchFirst() const {
+  if (!HasBatch()) return *this;
   ValueView view = *this;
   const std::vector<size_t> dim = dims_[BatchDim()];
   const auto at = std::find(dim.begin(), dim.end(), kBatch);
@@ -302,7 +325,7 @@ absl::StatusOr<ViewSteps> ValueView::Steps() const {
   ViewSteps steps;
   if (IsBase()) return steps;
   if (dims_.empty() || dims_[0] != std::vector<size_t>{kBatch}) {
-    const size_t at = dims_.empty() ? 0 : BatchDim();
+    const size_t at = HasBatch() ? BatchDim() : 0;
     return absl::InvalidArgumentError(absl::StrCat("its batch is in dim ", at,
                                                    BatchIsAlone() ? "" : ", together with others",
                                                    "; right would be a batch that is dim 0, by itself"));

@@ -10,6 +10,9 @@
 // The base's dims are factors, its extents divided where a reshape divides them. Each dim of the value is a list of
 // such factors, so that changes compose exactly, whatever extents are equal by accident. An extent of 1 has no factor,
 // but the batch always has one.
+//
+// A value that follows of parameters alone has no batch. Layers return it as one sample, whose dim 0 no dim of the
+// value has.
 #ifndef ADJOIN_IMPORTER_LAYERS_VALUE_VIEW_H_
 #define ADJOIN_IMPORTER_LAYERS_VALUE_VIEW_H_
 
@@ -43,15 +46,23 @@ class ValueView {
   ValueView() = default;
   // `base`: extents; dim 0 is the batch, kAnyExtent where it is not fixed.
   static ValueView Of(std::vector<int64_t> base);
+  // What a layer returns whose result is `shape`: the same, but [batch, 1] for one number a sample.
+  static ValueView OfValue(std::vector<int64_t> shape);
+  // What a layer returns of [1, shape ...], or [1, 1] for a number: without a batch.
+  static ValueView OfParameters(const std::vector<int64_t>& shape);
 
   const std::vector<int64_t>& base() const { return base_; }
   size_t dims() const { return dims_.size(); }
   // kAnyExtent: the batch that is not fixed; kComputedExtent: such a batch together with other dims.
   std::vector<int64_t> shape() const;
   bool IsBase() const;
-  // The dim that has the batch, perhaps beside others.
+  bool HasBatch() const;
+  // The dim that has the batch, perhaps beside others; kNoDim where none has.
+  static constexpr size_t kNoDim = static_cast<size_t>(-1);
   size_t BatchDim() const;
-  bool BatchIsAlone() const { return dims_.empty() || dims_[BatchDim()].size() == 1; }
+  bool BatchIsAlone() const { return !HasBatch() || dims_[BatchDim()].size() == 1; }
+  // The one sample of a value without a batch, in a dim of extent 1.
+  ValueView WithBatch(size_t dim) const;
 
   // The elements in their order, in another shape. One extent may be kComputedExtent, or kAnyExtent for the batch
   // alone. Errors: kInvalidArgument: another number of elements; extents that do not follow from the dims by joining

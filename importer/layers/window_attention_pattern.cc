@@ -49,8 +49,13 @@ class Finder {
   bool FindLast() {
     int outside = 0;
     for (size_t i : found_.nodes) {
+      const std::vector<std::string>& outputs = graph_.nodes[i].outputs;
+      const bool is_size =
+          std::all_of(outputs.begin(), outputs.end(), [](const std::string& output) { return output.empty(); });
+      if (is_size && graph_.nodes[i].Changed().empty()) continue;  // of a batch that is not fixed
       if (!graph_.nodes[i].UnreadArgument().empty()) return false;
-      for (const std::string& output : graph_.nodes[i].outputs) {
+      for (const std::string& output : outputs) {
+        if (output.empty()) continue;
         const std::set<size_t>& readers = readers_[output];
         if (!std::all_of(readers.begin(), readers.end(), [&](size_t r) { return found_.nodes.count(r) > 0; })) {
           ++outside;
@@ -97,8 +102,9 @@ class Finder {
     if (UpReshape(at) == nullptr || windows_.size() != 6 || padded_.size() != 4) return false;
     found_.window = {windows_[3], windows_[4]};
     cells_ = found_.window[0] * found_.window[1];
-    for (int64_t extent : windows_) {
-      if (extent < 1 || extent > kMostExtent) return false;
+    for (size_t i = 0; i < windows_.size(); ++i) {
+      const bool is_any = i == 0 && windows_[i] == kAnyExtent;
+      if (!is_any && (windows_[i] < 1 || windows_[i] > kMostExtent)) return false;
     }
     if (found_.window[0] > kMostCells || found_.window[1] > kMostCells || cells_ > kMostCells) return false;
     if (padded_ != Extents{windows_[0], windows_[1] * windows_[3], windows_[2] * windows_[4], windows_[5]})
@@ -160,7 +166,8 @@ class Finder {
     const Extents of_stack = ShapeOf(stack);  // [3, batch * windows, heads, cells, features]
     const OpNode* permute = Up(stack, "permute");
     if (permute == nullptr || permute->Ints("dims") != Extents{2, 0, 3, 1, 4} || of_stack.size() != 5) return false;
-    const int64_t channels = padded_[3], all = windows_[0] * windows_[1] * windows_[2];
+    const int64_t channels = padded_[3], per_sample = windows_[1] * windows_[2];
+    const int64_t all = windows_[0] >= 0 ? windows_[0] * per_sample : per_sample == 1 ? kAnyExtent : kComputedExtent;
     found_.heads = of_stack[2];
     if (found_.heads < 1 || of_stack != Extents{3, all, found_.heads, cells_, channels / found_.heads}) return false;
     if (channels % found_.heads != 0) return false;

@@ -22,6 +22,7 @@ from torch.nn import functional as F
 import make_fixtures
 import module_fixtures
 import published_models
+import weight_fixtures
 
 STEPS, RATE, MOMENTUM = 4, 0.05, 0.9
 WITH_GRADIENTS = {"sequential": "input", "mixed": "x"}  # and what forward's argument is called
@@ -38,6 +39,8 @@ def networks():
     for name, (model, _) in published_models.small_models().items():
         yield name, model
     for name, model, _ in module_fixtures.networks():
+        yield name, model
+    for name, model, _, _ in weight_fixtures.networks():
         yield name, model
 
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <utility>
 
@@ -49,7 +50,15 @@ const std::vector<ArchiveCase>& ArchiveCases() {
       {"gpt2_by_hand.pt2", "gpt2_by_hand", "[2, 1]", 1e-10},
       {"gpt2_sdpa.pt2", "gpt2_sdpa", "[2, 1]", 1e-10},
       {"swin.pt2", "swin", "[1, 1, 2, 1]", 1e-10},
-      {"encoder.pt2", "encoder", "[1, 2, 1]", 1e-10, 1},  // its residual reads the field, too
+      {"encoder.pt2", "encoder", "[1, 2, 1]", 1e-10},
+      {"several.pt2", "several", "[1, 2]", 1e-10},
+      {"hf_gpt2.pt2", "hf_gpt2", "[2, 1]", 1e-10},
+      {"tied.pt2", "tied", "[1, 2, 1]", 1e-10},
+      {"norms.pt2", "norms", "[2, 1, 1]", 1e-10},
+      {"functions.pt2", "functions", "[1, 2, 1]", 1e-10},
+      {"einsum_attention.pt2", "einsum_attention", "[1, 2, 1]", 1e-10},
+      {"swin_any_batch.pt2", "swin_any_batch", "[1, 1, 2, 1]", 1e-10},
+      {"swin_v2.pt2", "swin_v2", "[1, 1, 2, 1]", 1e-10},
       {"frozen_norm.pt2", "frozen_norm", "[1, 1, 2, 1]", 1e-10},
       {"vit.pt2", "vit", "[1, 1, 2, 1]", 1e-10},
       {"convnext.pt2", "convnext", "[1, 1, 2, 1]", 1e-10},
@@ -85,13 +94,25 @@ absl::StatusOr<JobSpec> ImportedJob(const ArchiveCase& test, int ranks, const Jo
   job.set_ranks(static_cast<uint32_t>(ranks));
   google::protobuf::TextFormat::ParseFromString(absl::StrCat("name: \"cut\" partition: ", test.partition),
                                                 job.add_layout());
-  // A field of another number of dims stays as it is.
-  const auto dims = std::count(test.partition.begin(), test.partition.end(), ',') + 1;
+  // A field of another number of dims is cut by batch.
+  const auto dims = static_cast<size_t>(std::count(test.partition.begin(), test.partition.end(), ',') + 1);
+  std::map<std::string, std::string> layouts;  // by field
+  size_t batch_dims = 0;
+  for (const ImportedInput& input : model.inputs) {
+    layouts[input.field] = input.shape.size() == dims ? "cut" : absl::StrCat("batch", input.shape.size());
+    if (input.shape.size() == dims || input.shape.size() == batch_dims) continue;
+    batch_dims = input.shape.size();
+    LayoutSpec* batch = job.add_layout();
+    batch->set_name(layouts[input.field]);
+    batch->mutable_partition()->Resize(static_cast<int>(batch_dims), 1);
+    batch->set_partition(0, ranks);
+  }
   for (Layer& layer : *job.mutable_layer()) {
-    const std::string read = layer.input_size() == 0 ? model.inputs[0].field : layer.input(0);
-    if (layer.input_size() > 1 || (layer.input_size() == 0 && &layer != &job.layer(0))) continue;
-    for (const ImportedInput& input : model.inputs) {
-      if (input.field == read && static_cast<int64_t>(input.shape.size()) == dims) layer.add_x("cut");
+    for (int i = 0; i < layer.input_size(); ++i) {
+      const auto found = layouts.find(layer.input(i));
+      if (found == layouts.end()) continue;
+      while (layer.x_size() <= i) layer.add_x("");
+      layer.set_x(i, found->second);
     }
   }
   return job;

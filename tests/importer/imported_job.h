@@ -34,8 +34,8 @@ const std::vector<ArchiveCase>& ArchiveCases();
 // Copies inputs and outputs to data/input0.npy, data/output0.npy and so on.
 absl::Status CopyArrays(const ArchiveCase& test, const JobFolder& folder);
 
-// Imports the archive: a job that predicts on the inputs, with weights in data/w.safetensors. On more than one rank its
-// first layers are cut.
+// Imports the archive: a job that predicts on the inputs, with weights in data/w.safetensors. On more than one rank
+// the layers are cut that read a field.
 absl::StatusOr<JobSpec> ImportedJob(const ArchiveCase& test, int ranks, const JobFolder& folder);
 
 // The same job, which trains as importer/testdata/training_losses.py does, in float64.

@@ -185,6 +185,26 @@ TEST_F(AgainstTest, ImportedModelsComputeWhatPyTorchDid) {
   }
 }
 
+// A field of one number a sample, and several outputs.
+TEST_F(AgainstTest, ReadsOneNumberOfEachSample) {
+  const auto job = Import("several");
+  ASSERT_TRUE(job.ok()) << job.status();
+  std::map<std::string, std::string> entries;
+  const auto bytes = [](const std::string& name) {
+    return FileBytes(absl::StrCat("importer/testdata/several.", name, ".npy"));
+  };
+  entries["input.image.npy"] = bytes("input.0");
+  entries["input.label.npy"] = bytes("input.1");
+  entries["output.0.npy"] = bytes("output.0");
+  entries["output.1.npy"] = bytes("output.1");
+  AgainstOptions options = Options(Npz(entries));
+  options.verify.ranks = {1, 2};
+  const auto result = VerifyAgainst(*job, options);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_FALSE(result->deviates()) << AgainstText(*result);
+  for (const AgainstRanks& run : result->runs) EXPECT_EQ(run.sample.size(), 2u);
+}
+
 TEST_F(AgainstTest, WeightsOfAnotherModelDeviateInTheSerialModel) {
   const auto job = Import("lenet");
   ASSERT_TRUE(job.ok()) << job.status();
