@@ -1,32 +1,12 @@
 #include "cli/format.h"
 
-#include <memory>
-
-#include <google/protobuf/util/json_util.h>
-
 #include "absl/strings/ascii.h"
-#include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
+#include "proto/message_json.h"
 #include "yaml-cpp/yaml.h"
 
 namespace adjoin {
 namespace {
-
-std::string Json(const google::protobuf::Message& message, bool lines) {
-  std::unique_ptr<google::protobuf::Message> shown(message.New());
-  shown->CopyFrom(message);
-  const auto* header = shown->GetDescriptor()->FindFieldByName("header");
-  if (header != nullptr) shown->GetReflection()->ClearField(shown.get(), header);
-  google::protobuf::util::JsonPrintOptions options;
-  options.add_whitespace = lines;
-  options.always_print_primitive_fields = true;
-  options.preserve_proto_field_names = true;
-  std::string text;
-  const auto status = google::protobuf::util::MessageToJsonString(*shown, &text, options);
-  if (!status.ok()) return absl::StrCat("{\"error\": \"", std::string(status.message()), "\"}\n");
-  if (text.empty() || text.back() != '\n') text += '\n';
-  return text;
-}
 
 // True where YAML reads an unquoted text as this text, and not as a number, a truth value or syntax.
 bool IsPlainText(const std::string& text) {
@@ -73,12 +53,12 @@ std::string YamlOf(const std::string& json) {
   return std::string(out.c_str()) + "\n";
 }
 
-std::string Yaml(const google::protobuf::Message& message) { return YamlOf(Json(message, false)); }
+std::string Yaml(const google::protobuf::Message& message) { return YamlOf(JsonText(message, false)); }
 
 }  // namespace
 
 std::string Formatted(const google::protobuf::Message& message, Format format) {
-  return format == Format::kYaml ? Yaml(message) : Json(message, true);
+  return format == Format::kYaml ? Yaml(message) : JsonText(message, true);
 }
 
 std::string FormattedText(const std::string& json, Format format) {
@@ -86,7 +66,7 @@ std::string FormattedText(const std::string& json, Format format) {
 }
 
 std::string FormattedItem(const google::protobuf::Message& message, Format format) {
-  return format == Format::kYaml ? "---\n" + Yaml(message) : Json(message, false);
+  return format == Format::kYaml ? "---\n" + Yaml(message) : JsonText(message, false);
 }
 
 }  // namespace adjoin

@@ -46,6 +46,7 @@
 #include "coordinator/services/spec_planning.h"
 #include "coordinator/services/stored_tokens.h"
 #include "coordinator/services/token_book.h"
+#include "coordinator/services/user_calls.h"
 #include "coordinator/services/user_service.h"
 #include "coordinator/services/worker_service.h"
 #include "coordinator/store/store.h"
@@ -308,8 +309,8 @@ absl::Status Run(const Settings& settings, const AssignmentPolicy& assignment, S
           &PlacesOf, [&log_writer](const std::string& job_id) { log_writer.Remove(job_id); });
   ArtifactRelay relay;
   FolderRemovals removals;
-  UserService users(
-      {hub, *store, logs, log_writer, relay, removals, *access, tokens, planner, settings.max_user_priority});
+  UserCalls calls({hub, *store, logs, log_writer, relay});
+  UserService users({hub, calls, removals, *access, tokens, planner, settings.max_user_priority});
   WorkerService workers(hub, log_writer, relay, removals, *access, absl::Seconds(settings.worker_timeout_seconds));
   HealthCheckService health({Adjoin::service_full_name(), WorkerLink::service_full_name()});
   Endpoint bound;

@@ -62,13 +62,6 @@ Role RoleOf(absl::string_view name) {
   return Role::kViewer;
 }
 
-absl::string_view NameOf(Role role) {
-  for (const auto& [name, known] : kRoleNames) {
-    if (known == role) return name;
-  }
-  return "";
-}
-
 std::string Property(const grpc::AuthContext& peer, const char* name) {
   const std::vector<grpc::string_ref> values = peer.FindPropertyValues(name);
   return values.empty() ? "" : std::string(values[0].data(), values[0].size());
@@ -110,6 +103,13 @@ std::string OwnerText(const std::string& owner) {
 }
 
 }  // namespace
+
+absl::string_view NameOf(Role role) {
+  for (const auto& [name, known] : kRoleNames) {
+    if (known == role) return name;
+  }
+  return "";
+}
 
 std::string ToString(const Caller& caller) {
   return caller.local ? "a local caller" : absl::StrCat(NameOf(caller.role), " ", caller.name);
@@ -258,13 +258,16 @@ absl::StatusOr<Caller> Access::FromToken(absl::string_view header) {
 }
 
 absl::StatusOr<Admitted> Access::Admit(const grpc::ServerContextBase& context, absl::string_view method) {
-  Credentials shown = authorities_ == nullptr ? Credentials() : ShownBy(context);
+  return Admit(authorities_ == nullptr ? Credentials() : ShownBy(context), method, context.peer());
+}
+
+absl::StatusOr<Admitted> Access::Admit(Credentials shown, absl::string_view method, const std::string& peer) {
   const CallKind kind = KindOf(method);
   absl::StatusOr<Caller> caller = Identify(shown);
   absl::Status status = caller.ok() ? MayCall(*caller, method) : caller.status();
   if (status.ok()) status = Enter(*caller, kind);
   if (status.ok()) return Admitted(this, *std::move(caller), kind, std::move(shown));
-  LogRefused(context, method, status);
+  LogRefused(peer, method, status);
   return status;
 }
 
@@ -356,14 +359,14 @@ void Access::LookAgain() {
 }
 
 // At most one a second: who is refused can call as often as they like.
-void Access::LogRefused(const grpc::ServerContextBase& context, absl::string_view method, const absl::Status& status) {
+void Access::LogRefused(const std::string& peer, absl::string_view method, const absl::Status& status) {
   {
     absl::MutexLock lock(&mutex_);
     const absl::Time now = options_.clock();
     if (now >= last_logged_ && now - last_logged_ < kLogInterval) return;
     last_logged_ = now;
   }
-  LogWarning(absl::StrCat("refused ", method, " from ", context.peer(), ": ", std::string(status.message())));
+  LogWarning(absl::StrCat("refused ", method, " from ", peer, ": ", std::string(status.message())));
 }
 
 }  // namespace adjoin

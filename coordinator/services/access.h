@@ -34,6 +34,7 @@
 namespace adjoin {
 
 enum class Role { kAdmin, kUser, kWorker, kViewer };
+absl::string_view NameOf(Role role);  // "user"
 
 struct Caller {
   std::string name;  // empty where `local`
@@ -134,6 +135,8 @@ class Access {
 
   // Identify, then MayCall. `method`: "Submit". Errors: those of the two; kResourceExhausted (too many calls at once).
   absl::StatusOr<Admitted> Admit(const grpc::ServerContextBase& context, absl::string_view method);
+  // The same for a call that did not come over gRPC. `peer`: where it came from, for the log.
+  absl::StatusOr<Admitted> Admit(Credentials shown, absl::string_view method, const std::string& peer);
 
  private:
   friend class Admitted;
@@ -141,7 +144,7 @@ class Access {
   absl::StatusOr<Caller> Identify(const Credentials& shown);
   absl::StatusOr<Caller> FromCertificate(const std::string& pem, const std::string& chain);
   absl::StatusOr<Caller> FromToken(absl::string_view header);
-  void LogRefused(const grpc::ServerContextBase& context, absl::string_view method, const absl::Status& status);
+  void LogRefused(const std::string& peer, absl::string_view method, const absl::Status& status);
   // Counts the call. Errors: kResourceExhausted.
   absl::Status Enter(const Caller& caller, CallKind kind);
   void Leave(const Caller& caller, CallKind kind);

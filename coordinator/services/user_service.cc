@@ -1,20 +1,16 @@
 #include "coordinator/services/user_service.h"
 
-#include <algorithm>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
-#include "coordinator/services/model_tensors.h"
-#include "coordinator/services/request_id.h"
 #include "coordinator/services/spec_planning.h"
-#include "proto/fit_message.h"
 #include "proto/grpc_status.h"
 #include "proto/protocol.h"
 
@@ -27,17 +23,8 @@ constexpr absl::Duration kProgressInterval = absl::Milliseconds(100);
 // How often it looks at its job though no change was told.
 constexpr absl::Duration kLookAtWaiting = absl::Seconds(1);
 constexpr absl::Duration kLookAgain = absl::Seconds(5);
-constexpr absl::Duration kArtifactTimeout = absl::Seconds(30);
 // The service itself ends a data check; this only catches its failure to.
 constexpr absl::Duration kAdmissionTimeout = absl::Seconds(90);
-constexpr absl::Duration kCommitTimeout = absl::Seconds(10);
-constexpr absl::Duration kLogTimeout = absl::Seconds(5);
-constexpr int kMaxEvents = 1000;  // in one message
-
-// Allows what the caller may change.
-JobCheck IsOwn(const Caller& caller) {
-  return [&caller](const JobRecord& job) { return MayChange(caller, job.owner, job.id); };
-}
 
 // Names are looked for among the caller's own jobs first.
 template <typename Request>
@@ -90,7 +77,12 @@ void WaitForChange(const LastingCall& call, grpc::ServerContext* context, JobWat
   }
 }
 
-Deadline Soon() { return Deadline::After(kCommitTimeout); }
+template <typename Response>
+grpc::Status Answer(absl::StatusOr<Response> made, Response* response) {
+  if (!made.ok()) return ToGrpc(made.status());
+  *response = *std::move(made);
+  return grpc::Status::OK;
+}
 
 }  // namespace
 
@@ -150,41 +142,20 @@ grpc::Status UserService::Submit(Context* context, const SubmitRequest* request,
 grpc::Status UserService::ListJobs(Context* context, const ListJobsRequest* request, ListJobsResponse* response) {
   absl::StatusOr<Admitted> call = Admit(*context, *request, "ListJobs");
   if (!call.ok()) return ToGrpc(call.status());
-  absl::StatusOr<JobPage> page = JobPage::Begin(*request);
-  if (!page.ok()) return ToGrpc(page.status());
-  hub_.Browse([&](CoordinationService& service) { return context->IsCancelled() || service.Continue(*page); });
-  hub_.AwaitCommit();
-  *response = page->Take();
-  return grpc::Status::OK;
+  return Answer(calls_.ListJobs(*request, [context] { return context->IsCancelled(); }), response);
 }
 
 grpc::Status UserService::DescribeJob(Context* context, const DescribeJobRequest* request,
                                       DescribeJobResponse* response) {
   absl::StatusOr<Admitted> call = Admit(*context, *request, "DescribeJob");
   if (!call.ok()) return ToGrpc(call.status());
-  absl::StatusOr<std::shared_ptr<const JobSpec>> spec;
-  auto described = hub_.LookAtCommitted([&](CoordinationService& service) {
-    spec = service.SpecOf(Named(*request, call->caller()));
-    return service.Describe(Named(*request, call->caller()));
-  });
-  if (!described.ok()) return ToGrpc(described.status());
-  if (!spec.ok()) return ToGrpc(spec.status());
-  *response = *std::move(described);
-  *response->mutable_spec() = **spec;  // without the lock: it can be large
-  const JobSummary& job = response->job();
-  if (!MayRead(call->caller(), job.owner(), job.job_id(), "the spec").ok()) HideContent(*response);
-  Fit(response);
-  return grpc::Status::OK;
+  return Answer(calls_.DescribeJob(call->caller(), *request), response);
 }
 
 grpc::Status UserService::CancelJob(Context* context, const CancelJobRequest* request, CancelJobResponse* response) {
   absl::StatusOr<Admitted> call = Admit(*context, *request, "CancelJob");
   if (!call.ok()) return ToGrpc(call.status());
-  auto state = hub_.DoDurably(
-      [&](CoordinationService& service) {
-        return service.Cancel(Named(*request, call->caller()), IsOwn(call->caller()));
-      },
-      Soon());
+  const absl::StatusOr<JobState> state = calls_.Cancel(call->caller(), request->job_id());
   if (!state.ok()) return ToGrpc(state.status());
   *response->mutable_header() = MakeHeader();
   response->set_state(*state);
@@ -194,37 +165,25 @@ grpc::Status UserService::CancelJob(Context* context, const CancelJobRequest* re
 grpc::Status UserService::RetryJob(Context* context, const RetryJobRequest* request, RetryJobResponse* response) {
   absl::StatusOr<Admitted> call = Admit(*context, *request, "RetryJob");
   if (!call.ok()) return ToGrpc(call.status());
-  auto state = hub_.DoDurably(
-      [&](CoordinationService& service) {
-        return service.Retry(Named(*request, call->caller()), IsOwn(call->caller()));
-      },
-      Soon());
+  const absl::StatusOr<JobState> state = calls_.Retry(call->caller(), request->job_id());
   if (!state.ok()) return ToGrpc(state.status());
   *response->mutable_header() = MakeHeader();
   response->set_state(*state);
   return grpc::Status::OK;
 }
 
-absl::Status UserService::SetHeld(const std::string& job, bool held, const Caller& caller) {
-  return hub_.DoDurably(
-      [&](CoordinationService& service) {
-        return service.Hold({job, caller.name}, held, IsOwn(caller));
-      },
-      Soon());
-}
-
 grpc::Status UserService::HoldJob(Context* context, const HoldJobRequest* request, HoldJobResponse* response) {
   absl::StatusOr<Admitted> call = Admit(*context, *request, "HoldJob");
   if (!call.ok()) return ToGrpc(call.status());
   *response->mutable_header() = MakeHeader();
-  return ToGrpc(SetHeld(request->job_id(), true, call->caller()));
+  return ToGrpc(calls_.SetHeld(call->caller(), request->job_id(), true));
 }
 
 grpc::Status UserService::ReleaseJob(Context* context, const ReleaseJobRequest* request, ReleaseJobResponse* response) {
   absl::StatusOr<Admitted> call = Admit(*context, *request, "ReleaseJob");
   if (!call.ok()) return ToGrpc(call.status());
   *response->mutable_header() = MakeHeader();
-  return ToGrpc(SetHeld(request->job_id(), false, call->caller()));
+  return ToGrpc(calls_.SetHeld(call->caller(), request->job_id(), false));
 }
 
 grpc::Status UserService::ReadEvents(Context* context, const ReadEventsRequest* request,
@@ -232,8 +191,7 @@ grpc::Status UserService::ReadEvents(Context* context, const ReadEventsRequest* 
   absl::StatusOr<Admitted> call = Admit(*context, *request, "ReadEvents");
   if (!call.ok()) return ToGrpc(call.status());
   const LastingCall lasting(*call, context);
-  auto found = hub_.LookAtCommitted(
-      [&](CoordinationService& service) { return service.Summary(Named(*request, call->caller())); });
+  const absl::StatusOr<JobSummary> found = calls_.Find(call->caller(), request->job_id());
   if (!found.ok()) return ToGrpc(found.status());
   const std::string id = found->job_id();
   uint64_t after = request->after();
@@ -241,7 +199,7 @@ grpc::Status UserService::ReadEvents(Context* context, const ReadEventsRequest* 
   while (lasting.GoesOn(context)) {
     // Asked before the events are read: once it is true, no event can come after those.
     bool settled = hub_.LookAtCommitted([&](CoordinationService& service) { return service.Settled(id); });
-    auto events = parts_.store.Events(id, after, kMaxEvents);
+    auto events = calls_.Events(id, after);
     if (!events.ok()) return ToGrpc(events.status());
     if (!events->empty()) {
       ReadEventsResponse response;
@@ -334,41 +292,21 @@ grpc::Status UserService::ReadLogs(Context* context, const ReadLogsRequest* requ
   absl::StatusOr<Admitted> call = Admit(*context, *request, "ReadLogs");
   if (!call.ok()) return ToGrpc(call.status());
   const LastingCall lasting(*call, context);
-  auto summary =
-      hub_.Look([&](CoordinationService& service) { return service.Summary(Named(*request, call->caller())); });
+  const absl::StatusOr<JobSummary> summary = calls_.FindLog(call->caller(), *request);
   if (!summary.ok()) return ToGrpc(summary.status());
   const std::string id = summary->job_id();
-  if (absl::Status may = MayRead(call->caller(), summary->owner(), id, "the log"); !may.ok()) return ToGrpc(may);
-  for (uint32_t rank : request->rank()) {
-    if (rank < summary->ranks()) continue;
-    return ToGrpc(absl::InvalidArgumentError(
-        absl::StrCat("there is no rank ", rank, ": ", id, " has ", summary->ranks(), ", counted from 0")));
-  }
   int64_t position = request->from();
   JobWatch watch(hub_.watches(), id);
   while (lasting.GoesOn(context)) {
     // Asked before the lines are read: once it is true, no line can come after those.
     bool settled = hub_.Look([&](CoordinationService& service) { return service.Settled(id); });
     // Lines that wait for the disk are read too.
-    if ((settled || !request->follow()) && !parts_.log_writer.Flush(Deadline::After(kLogTimeout))) {
-      return ToGrpc(absl::UnavailableError(absl::StrCat("the log of ", id,
-                                                        " cannot be read now: the coordinator's disk"
-                                                        " takes no lines")));
-    }
-    auto chunk = parts_.logs.Read(id, position);
-    if (!chunk.ok()) return ToGrpc(chunk.status());
-    ReadLogsResponse response;
-    *response.mutable_header() = MakeHeader();
-    response.set_job_id(id);
-    response.set_next(chunk->next);
-    for (LogLine& line : chunk->lines) {
-      bool wanted = request->rank().empty() ||
-                    std::find(request->rank().begin(), request->rank().end(), line.rank()) != request->rank().end();
-      if (wanted && line.unix_ms() >= request->since_unix_ms()) *response.add_line() = std::move(line);
-    }
-    if (response.line_size() > 0 && !writer->Write(response)) break;
-    if (chunk->next != position) {
-      position = chunk->next;
+    const absl::StatusOr<ReadLogsResponse> response =
+        calls_.LogLines(id, *request, position, /*flush=*/settled || !request->follow());
+    if (!response.ok()) return ToGrpc(response.status());
+    if (response->line_size() > 0 && !writer->Write(*response)) break;
+    if (response->next() != position) {
+      position = response->next();
       continue;
     }
     if (settled || !request->follow()) return grpc::Status::OK;
@@ -381,55 +319,16 @@ grpc::Status UserService::GetArtifact(Context* context, const GetArtifactRequest
                                       grpc::ServerWriter<ArtifactChunk>* writer) {
   absl::StatusOr<Admitted> call = Admit(*context, *request, "GetArtifact");
   if (!call.ok()) return ToGrpc(call.status());
-  using Source = CoordinationService::ArtifactSource;
-  auto source = hub_.Look([&](CoordinationService& service) -> absl::StatusOr<Source> {
-    ADJOIN_ASSIGN_OR_RETURN(const JobSummary job, service.Summary(Named(*request, call->caller())));
-    ADJOIN_RETURN_IF_ERROR(MayRead(call->caller(), job.owner(), job.job_id(), "a result"));
-    return service.FindArtifact(Named(*request, call->caller()), *request);
-  });
-  if (!source.ok()) return ToGrpc(source.status());
-  if (source->needs_model) {
-    absl::StatusOr<std::string> plan = parts_.store.Plan(source->job);
-    if (!plan.ok()) return ToGrpc(plan.status());
-    const absl::Status added = AddModelTensors(*plan, source->send.mutable_checkpoint());
-    if (!added.ok()) return ToGrpc(added);
-  }
-
-  std::string request_id = NewRequestId();
-  std::shared_ptr<ArtifactPipe> pipe = parts_.relay.Open(request_id);
-  const LastingCall lasting(*call, context, [pipe](const absl::Status& reason) { pipe->Break(reason); });
-  absl::Cleanup close = [&] {
-    pipe->Cancel();
-    parts_.relay.Take(request_id);
-  };
-  CoordinatorMessage message;
-  *message.mutable_header() = MakeHeader(source->epoch);
-  SendArtifact& send = *message.mutable_send_artifact();
-  send = std::move(source->send);
-  send.set_request_id(request_id);
-  if (!hub_.SendTo(source->connection, std::move(message))) {
-    return ToGrpc(absl::UnavailableError(absl::StrCat("worker ", source->worker, " is not connected")));
-  }
-  int64_t total = -1, sent = 0;
-  while (lasting.GoesOn(context)) {
-    const Deadline deadline = Deadline::After(kArtifactTimeout);
-    auto chunk = pipe->Pop(Deadline::After(kClientCheck));
-    while (absl::IsDeadlineExceeded(chunk.status()) && !deadline.Expired() && lasting.GoesOn(context)) {
-      chunk = pipe->Pop(Deadline::After(kClientCheck));
-    }
-    if (!chunk.ok() && !lasting.GoesOn(context)) break;
-    if (!chunk.ok()) {
-      return ToGrpc(absl::Status(chunk.status().code(), absl::StrCat(request->name(), " from ", source->worker, ": ",
-                                                                     std::string(chunk.status().message()))));
-    }
-    if (!chunk->has_value()) {
-      if (sent == total) return grpc::Status::OK;
-      return ToGrpc(absl::DataLossError(absl::StrCat(request->name(), " has ", total, " bytes, but ", sent, " came")));
-    }
-    if (total < 0) total = (*chunk)->total_bytes();
-    sent += static_cast<int64_t>((*chunk)->data().size());
-    (*chunk)->clear_request_id();
-    *(*chunk)->mutable_header() = MakeHeader(source->epoch);
+  const absl::StatusOr<std::unique_ptr<ArtifactStream>> stream = calls_.OpenArtifact(call->caller(), *request);
+  if (!stream.ok()) return ToGrpc(stream.status());
+  const LastingCall lasting(*call, context,
+                            [pipe = (*stream)->pipe()](const absl::Status& reason) { pipe->Break(reason); });
+  const auto goes_on = [&] { return lasting.GoesOn(context); };
+  while (goes_on()) {
+    const absl::StatusOr<std::optional<ArtifactChunk>> chunk = (*stream)->Next(goes_on);
+    if (absl::IsCancelled(chunk.status()) && !goes_on()) break;
+    if (!chunk.ok()) return ToGrpc(chunk.status());
+    if (!chunk->has_value()) return grpc::Status::OK;
     if (!writer->Write(**chunk)) break;
   }
   return lasting.End();

@@ -1,7 +1,7 @@
 // The RPCs of service Adjoin, which users call.
 //
-//   UserService users({.hub = hub, .store = *store, .logs = logs, .log_writer = log_writer, .relay = relay, .removals =
-//   removals, .access = *access, .tokens = tokens, .planner = planner});
+//   UserService users(
+//       {.hub = hub, .calls = calls, .removals = removals, .access = *access, .tokens = tokens, .planner = planner});
 //   builder.RegisterService(&users);
 #ifndef ADJOIN_COORDINATOR_SERVICES_USER_SERVICE_H_
 #define ADJOIN_COORDINATOR_SERVICES_USER_SERVICE_H_
@@ -12,15 +12,12 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
-#include "coordinator/logs/log_store.h"
-#include "coordinator/logs/log_writer.h"
 #include "coordinator/planning/spec_planner.h"
 #include "coordinator/services/access.h"
-#include "coordinator/services/artifact_relay.h"
 #include "coordinator/services/folder_removals.h"
 #include "coordinator/services/hub.h"
 #include "coordinator/services/token_book.h"
-#include "coordinator/store/store.h"
+#include "coordinator/services/user_calls.h"
 #include "proto/coordinator.grpc.pb.h"
 
 namespace adjoin {
@@ -33,17 +30,14 @@ class UserService final : public Adjoin::Service {
   // All parts outlive the service.
   struct Parts {
     Hub& hub;
-    Store& store;
-    LogStore& logs;
-    LogWriter& log_writer;
-    ArtifactRelay& relay;
+    UserCalls& calls;
     FolderRemovals& removals;
     Access& access;
     TokenBook& tokens;
     SpecPlanner& planner;
     int32_t max_user_priority = 0;  // the highest that users may give
   };
-  explicit UserService(const Parts& parts) : parts_(parts), hub_(parts.hub) {}
+  explicit UserService(const Parts& parts) : parts_(parts), hub_(parts.hub), calls_(parts.calls) {}
 
   using Context = grpc::ServerContext;
   grpc::Status Submit(Context* context, const SubmitRequest* request, SubmitResponse* response) override;
@@ -74,10 +68,10 @@ class UserService final : public Adjoin::Service {
   absl::StatusOr<Submitted> SubmitAndAwait(const Context& context, const SubmitRequest& request, const Caller& caller);
   // Has a daemon remove the files of a job, and waits until it has.
   absl::StatusOr<FoldersRemoved> RemoveFiles(const Context& context, JobRemoval& removal);
-  absl::Status SetHeld(const std::string& job, bool held, const Caller& caller);
 
   const Parts parts_;
   Hub& hub_;
+  UserCalls& calls_;
 };
 
 }  // namespace adjoin
