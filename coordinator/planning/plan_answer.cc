@@ -17,6 +17,7 @@
 #include "base/printable_text.h"
 #include "base/status_macros.h"
 #include "coordinator/decisions/data_checks.h"
+#include "planner/picture/plan_picture.h"
 #include "planner/plan/file_halos.h"
 #include "planner/plan/plan_report.h"
 #include "planner/plan/planner.h"
@@ -171,7 +172,24 @@ absl::Status AddPrediction(const Plan& plan, const RateTable& rates, const SpecL
   return absl::OkStatus();
 }
 
+// What a plan costs is predicted as `adjoin plan` does.
+absl::Status Draw(const PlanQuestion& question, PlanAnswer& answer) {
+  Plan plan;
+  if (!plan.ParseFromString(question.picture_of())) return absl::InternalError("the stored plan cannot be read");
+  const absl::StatusOr<CostModel> own = CostModel::Create(question.rates());
+  const PlanReport report = MakePlanReport(plan, own.ok() ? *own : CostModel::Default());
+  ADJOIN_ASSIGN_OR_RETURN(const std::string picture, PlanHtml(plan, report));
+  if (picture.size() > kMaxMessageBytes) {
+    return absl::ResourceExhaustedError(absl::StrCat("the picture of this plan has ", picture.size(),
+                                                     " bytes, of which a page shows ", kMaxMessageBytes,
+                                                     " at most: `adjoin plan --html FILE` writes it"));
+  }
+  answer.set_picture(picture);
+  return absl::OkStatus();
+}
+
 absl::Status Answer(const PlanQuestion& question, const LayerRules& rules, PlanAnswer& answer) {
+  if (!question.picture_of().empty()) return Draw(question, answer);
   ADJOIN_ASSIGN_OR_RETURN(ParsedSpec parsed, Parse(question));
   if (parsed.spec.output_dir().empty()) parsed.spec.set_output_dir(question.output_dir());
   PlaceWeights(question.weights(), parsed.spec);

@@ -6,6 +6,11 @@ namespace adjoin {
 
 PlanQuestion QuestionOf(const PlanTask& task) {
   PlanQuestion question;
+  if (task.picture_of != nullptr) {
+    question.set_picture_of(*task.picture_of);
+    if (task.rates != nullptr) *question.mutable_rates() = *task.rates;
+    return question;
+  }
   if (task.spec->source.empty()) *question.mutable_spec() = task.spec->spec;
   question.set_source(task.spec->source);
   question.set_file(task.spec->file);

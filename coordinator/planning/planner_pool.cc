@@ -54,8 +54,9 @@ PlannerPool::~PlannerPool() { Stop(); }
 absl::StatusOr<uint64_t> PlannerPool::Start(PlanTask task, PlanDone done) {
   PlanQueue::Entry entry;
   entry.owner = task.owner;
-  entry.work = GuessWork(*task.spec);
-  entry.bytes = task.spec->source.size();
+  const size_t drawn = task.picture_of == nullptr ? 0 : task.picture_of->size();
+  entry.work = GuessWork(*task.spec) + static_cast<double>(drawn);
+  entry.bytes = task.spec->source.size() + drawn;
   entry.exempt = task.accepted;
   absl::MutexLock lock(&mutex_);
   if (stopping_) return Stopped();
