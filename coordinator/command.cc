@@ -35,6 +35,9 @@
 #include "coordinator/decisions/user_limits.h"
 #include "coordinator/logs/log_store.h"
 #include "coordinator/logs/log_writer.h"
+#include "coordinator/page/http_server.h"
+#include "coordinator/page/page_answers.h"
+#include "coordinator/page/page_service.h"
 #include "coordinator/planning/planner_pool.h"
 #include "coordinator/planning/planner_process.h"
 #include "coordinator/services/access.h"
@@ -84,6 +87,7 @@ struct Settings {
   std::string user_slots, user_queued_jobs;
   std::string metrics_listen;
   bool metrics_public = false;
+  std::string page_listen;
   bool accept_loss = false;
   std::string log_format = "text";
   TlsFiles tls;
@@ -170,6 +174,11 @@ void AddOptions(CLI::App& app, Settings& settings) {
                  "HOST:PORT of Prometheus' /metrics, in plain HTTP; port 0 takes a free one; absent: none")
       ->type_name("HOST:PORT");
   app.add_flag("--metrics-public", settings.metrics_public, "Let --metrics-listen be reached from other machines");
+  app.add_option(
+         "--page-listen", settings.page_listen,
+         "HOST:PORT of the page for browsers, over TLS where the --tls flags are given; port 0 takes a free one; "
+         "absent: none")
+      ->type_name("HOST:PORT");
   app.add_option("--log-format", settings.log_format, "text, or json: an object on each line")->capture_default_str();
   OneOf(app.get_option("--log-format"), {"text", "json"});
   AddTlsOptions(app, settings.tls);
@@ -235,6 +244,23 @@ absl::StatusOr<std::unique_ptr<grpc::Server>> Serve(const Endpoint& listen, cons
   builder.experimental().SetInterceptorCreators(std::move(interceptors));
   *bound = listen;
   return StartServer(builder, std::move(credentials), bound);
+}
+
+// Starts the page, where one is asked for.
+absl::StatusOr<std::unique_ptr<HttpServer>> ServePage(const Settings& settings, PageService& page) {
+  if (settings.page_listen.empty()) return nullptr;
+  absl::StatusOr<Endpoint> endpoint = ParseEndpoint(settings.page_listen);
+  absl::StatusOr<std::unique_ptr<HttpServer>> server =
+      endpoint.ok() ? HttpServer::Start(*endpoint, settings.tls, {},
+                                        [&page](const HttpRequest& request) { return page.Answer(request); })
+                    : endpoint.status();
+  if (!server.ok()) {
+    return absl::Status(server.status().code(),
+                        absl::StrCat("--page-listen: ", std::string(server.status().message())));
+  }
+  endpoint->port = (*server)->port();
+  LogInfo(absl::StrCat("the page is at http", settings.tls.Given() ? "s" : "", "://", endpoint->ToString(), "/"));
+  return server;
 }
 
 absl::Status CheckSettings(const Settings& settings) {
@@ -326,6 +352,9 @@ absl::Status Run(const Settings& settings, const AssignmentPolicy& assignment, S
     ADJOIN_RETURN_IF_ERROR(metrics.Listen(settings.metrics_listen, settings.metrics_public));
     LogInfo(absl::StrCat("metrics on port ", metrics.port()));
   }
+  PageAnswers page_answers({hub, calls, planner});
+  PageService page(*access, page_answers);
+  ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<HttpServer> page_server, ServePage(settings, page));
   std::string address = settings.advertise.empty() ? bound.ToString() : settings.advertise;
   if (!settings.port_file.empty()) ADJOIN_RETURN_IF_ERROR(WriteFileAtomically(settings.port_file, address + "\n"));
   LogInfo(absl::StrCat("listening on ", bound.ToString(), ", state in ", state.path()));
@@ -356,6 +385,8 @@ absl::Status Run(const Settings& settings, const AssignmentPolicy& assignment, S
     late.emplace(kEndTimeout, [] { _exit(1); });
   }
   planner.Stop();
+  page_answers.Stop();
+  page_server.reset();
   LogInfo("stopping: jobs that run go on, and are found again at the next start");
   server->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(1));
   return deaf;

@@ -1,0 +1,49 @@
+// Asks the coordinator. Every answer is JSON; an error of the coordinator's is an ApiError with its text.
+
+export class ApiError extends Error {
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+const kPatience = 15000, kBusy = 500;  // milliseconds
+
+const moment = (ms) => new Promise((done) => setTimeout(done, ms));
+
+// Where the coordinator is busy, a question that changes nothing is asked twice.
+async function ask(path, options, again = options.method === undefined) {
+  let response;
+  try {
+    response = await fetch(path, {...options, cache: "no-store", signal: AbortSignal.timeout(kPatience)});
+  } catch (error) {
+    throw new ApiError(0, "the coordinator does not answer: " + error.message);
+  }
+  if (again && (response.status === 429 || response.status === 503)) {
+    await moment(kBusy);
+    return ask(path, options, false);
+  }
+  let answer = null;
+  try {
+    answer = await response.json();
+  } catch {
+    // An answer that is no JSON is an error below.
+  }
+  if (!response.ok || answer === null) {
+    throw new ApiError(response.status, answer?.error ?? `the coordinator answers ${response.status}`);
+  }
+  return answer;
+}
+
+const fields = (query) => {
+  const set = Object.entries(query).filter(([, value]) => value !== "" && value !== null && value !== undefined);
+  return set.length === 0 ? "" : "?" + new URLSearchParams(set);
+};
+
+export const jobPath = (job) => "/api/jobs/" + encodeURIComponent(job);
+
+export const get = (path, query = {}) => ask(path + fields(query), {});
+
+// `action`: "cancel", "hold", "release" or "retry". The header is what no other site can make a browser send.
+export const act = (job, action) =>
+  ask(`${jobPath(job)}/${action}`, {method: "POST", headers: {"X-Adjoin-Action": action}});
