@@ -98,8 +98,9 @@ std::vector<RankPlace> ByMemory(const std::vector<hwloc_obj_t>& nodes, int slots
 absl::StatusOr<std::vector<RankPlace>> ByCores(const std::vector<hwloc_obj_t>& cores, int slots) {
   const auto count = static_cast<int64_t>(cores.size());
   if (count < slots) {
-    return absl::InvalidArgumentError(absl::StrCat("--bind-ranks cores needs a core for each slot, and there are ", slots,
-                                                   " slots and ", count, " cores; give it fewer --slots, or bind to numa"));
+    return absl::InvalidArgumentError(absl::StrCat("--bind-ranks cores needs a core for each slot, and there are ",
+                                                   slots, " slots and ", count,
+                                                   " cores; give it fewer --slots, or bind to numa"));
   }
   std::vector<RankPlace> result;
   for (int64_t slot = 0; slot < slots; ++slot) {

@@ -37,7 +37,7 @@ struct RankPlace {
 
 struct RankNode {
   int slots = 1;
-  int threads = 1;       // that each rank computes with
+  int threads = 1;      // that each rank computes with
   std::string machine;  // another one than this, in hwloc's words ("numa:2 core:4 pu:2"); empty: this one
 };
 

@@ -67,8 +67,8 @@ TEST(RankBindingTest, EachSlotHasCoresOfItsOwn) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("there are 9 slots and 8 cores"));
 }
 
-// Every number of slots on some machines: each slot has a place, no node of memory has more than its share, and of cores
-// none is used twice and none left over.
+// Every number of slots on some machines: each slot has a place, no node of memory has more than its share, and of
+// cores none is used twice and none left over.
 TEST(RankBindingTest, SlotsAreSpreadEvenly) {
   for (const auto& [nodes, cores, threads] : {std::array{1, 6, 1}, {2, 4, 2}, {3, 5, 1}, {4, 2, 2}, {8, 3, 2}}) {
     const std::string machine = absl::StrCat("numa:", nodes, " core:", cores, " pu:", threads);
@@ -99,7 +99,8 @@ TEST(RankBindingTest, NamesOfBindings) {
   EXPECT_EQ(*ParseRankBinding("cores"), RankBinding::kCores);
   EXPECT_EQ(ParseRankBinding("socket").status(),
             absl::InvalidArgumentError("ranks cannot be bound to 'socket'; possible are auto, none, numa and cores"));
-  EXPECT_EQ(RankPlaces(RankBinding::kAuto, {.machine = "nonsense"}).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(RankPlaces(RankBinding::kAuto, {.machine = "nonsense"}).status().code(),
+            absl::StatusCode::kInvalidArgument);
 }
 
 // On this machine, whatever it is: no processor that this process may not use.
