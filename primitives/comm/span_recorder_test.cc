@@ -55,56 +55,62 @@ TEST(SpanRecorderTest, NestsAndCountsWhatHasNoRoom) {
   recorder.End(newer);
 }
 
-// Of one sum over three ranks: every message is recorded at both ends, alike, within its movement.
-TEST(SpanRecorderTest, MessagesAreRecordedAtBothEnds) {
+// Through shared memory, which a node's ranks use from an operator's fourth execution on, and by the transport.
+class RecordedMessagesTest : public testing::TestWithParam<TransportKind> {};
+
+TEST_P(RecordedMessagesTest, EveryMessageIsRecordedAtBothEnds) {
   constexpr int kRanks = 3;
+  constexpr int64_t kExecutions = 6;
   const Layout all = *Layout::Replicated({1000}, DType::kFloat32, {0, 1, 2});
   const Distribution from = Distribution::Of(*all.Dual()), to = Distribution::Of(all);
   std::vector<SpanRecorder::Recorded> recorded(kRanks);
-  const absl::Status ran =
-      RunRanks(kRanks, TransportKind::kInMemoryDelayed, 5, [&](Transport& transport) -> absl::Status {
-        HostMemory memory;
-        Communicator communicator(&transport, &memory, {});
-        SpanRecorder recorder;
-        recorder.Start(1000);
-        absl::StatusOr<MovementPlan> plan = MovementPlan::Build(from, to, transport.rank());
-        if (!plan.ok()) return plan.status();
-        std::vector<float> x(1000, 1), y(1000, 0);
-        for (const bool record : {true, false}) {
-          communicator.set_recorder(record ? &recorder : nullptr);
-          const absl::Status status = communicator.Execute({.op = 5, .name = "sum"}, *plan, BufferOf(x), BufferOf(y));
-          if (!status.ok()) return status;
-          std::fill(y.begin(), y.end(), 0.0f);
-        }
-        EXPECT_EQ(communicator.OperatorName(5), "sum");
-        recorded[static_cast<size_t>(transport.rank())] = recorder.Stop();
-        return absl::OkStatus();
-      });
+  const absl::Status ran = RunRanks(kRanks, GetParam(), 5, [&](Transport& transport) -> absl::Status {
+    HostMemory memory;
+    Communicator communicator(&transport, &memory, {});
+    SpanRecorder recorder;
+    recorder.Start(1000);
+    absl::StatusOr<MovementPlan> plan = MovementPlan::Build(from, to, transport.rank());
+    if (!plan.ok()) return plan.status();
+    std::vector<float> x(1000, 1), y(1000, 0);
+    for (int64_t generation = 0; generation <= kExecutions; ++generation) {
+      communicator.set_recorder(generation < kExecutions ? &recorder : nullptr);
+      const absl::Status status = communicator.Execute({.op = 5, .name = "sum"}, *plan, BufferOf(x), BufferOf(y));
+      if (!status.ok()) return status;
+      std::fill(y.begin(), y.end(), 0.0f);
+    }
+    EXPECT_EQ(communicator.OperatorName(5), "sum");
+    recorded[static_cast<size_t>(transport.rank())] = recorder.Stop();
+    return absl::OkStatus();
+  });
   ASSERT_EQ(ran, absl::OkStatus());
-  int sends = 0;
+  std::vector<int> sends(kExecutions);
   for (int rank = 0; rank < kRanks; ++rank) {
     const std::vector<Span>& spans = recorded[static_cast<size_t>(rank)].spans;
     ASSERT_FALSE(spans.empty());
     EXPECT_EQ(spans[0].kind, SpanKind::kMovement);
     for (const Span& span : spans) {
       EXPECT_EQ(span.index, 5);
-      EXPECT_GE(span.begin, spans[0].begin);
-      EXPECT_LE(span.end, spans[0].end);
       EXPECT_LE(span.begin, span.end);
       if (span.kind != SpanKind::kSend) continue;
-      ++sends;
+      ++sends.at(static_cast<size_t>(span.generation));
       int received = 0;
       for (const Span& there : recorded[static_cast<size_t>(span.peer)].spans) {
         if (there.kind == SpanKind::kReceive && there.peer == rank && there.slot == span.slot &&
-            there.bytes == span.bytes && there.generation == 0) {
+            there.bytes == span.bytes && there.generation == span.generation) {
           ++received;
+          EXPECT_LE(span.begin, there.end) << "it was received before it was sent";
         }
       }
-      EXPECT_GE(received, 1) << "rank " << rank << " to " << span.peer;
+      EXPECT_EQ(received, 1) << "rank " << rank << " to " << span.peer << ", execution " << span.generation;
     }
   }
-  EXPECT_GT(sends, 0);
+  EXPECT_GT(sends[0], 0);
+  for (const int of_one : sends) EXPECT_EQ(of_one, sends[0]) << "each execution sends as many";
 }
+
+INSTANTIATE_TEST_SUITE_P(Transports, RecordedMessagesTest,
+                         testing::Values(TransportKind::kInMemoryDelayed, TransportKind::kUcxSharedMemory,
+                                         TransportKind::kUcxTcp));
 
 }  // namespace
 }  // namespace adjoin
