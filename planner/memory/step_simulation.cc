@@ -69,7 +69,9 @@ absl::Status StepSimulation::PrepareSums() {
   if (!program_.training()) return absl::OkStatus();
   ADJOIN_ASSIGN_OR_RETURN(const std::vector<GradientSum> sums, GradientSums(plan_));
   for (const GradientSum& planned : sums) {
-    ADJOIN_ASSIGN_OR_RETURN(const int64_t bytes, LocalBytes(planned.movement.to(), rank_));
+    // Not by the geometry, which knows messages by their addresses: these are gone soon.
+    ADJOIN_ASSIGN_OR_RETURN(const Layout home, LayoutFromProto(planned.movement.to()));
+    const int64_t bytes = BytesOf(home.LocalShape(rank_), home.dtype());
     sums_.push_back({bytes, planned.parameters.size() > 1 ? bytes : 0});
   }
   complete_sums_ = SumsCompleteAt(sums, program_);
