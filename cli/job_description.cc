@@ -63,6 +63,7 @@ void AddMemory(const DescribeJobResponse& described, std::vector<std::vector<std
 
 // "-12 %": the measured time beside the predicted one.
 std::string DeviationText(double predicted, double measured) {
+  if (predicted <= 0) return "-";
   return absl::StrFormat("%+.0f %%", 100 * (measured - predicted) / predicted);
 }
 
@@ -86,12 +87,14 @@ std::string LayersText(const DescribeJobResponse& described) {
   if (times.layer_size() == 0) return "";
   const bool predicted = times.predicted_step_seconds() > 0;
   std::vector<std::vector<std::string>> rows = {{"LAYER"}};
-  if (predicted) rows[0].push_back("PREDICTED");
+  if (predicted) rows[0].insert(rows[0].end(), {"PREDICTED", "DEVIATION"});
   rows[0].insert(rows[0].end(), {"MEASURED", "LONGEST", "WAITING"});
   for (const LayerTime& layer : times.layer()) {
     std::vector<std::string>& row = rows.emplace_back();
     row.push_back(layer.name());
     if (predicted) row.push_back(Millis(layer.predicted_seconds()));
+    // Predictions have no waiting for slower ranks and late messages.
+    if (predicted) row.push_back(DeviationText(layer.predicted_seconds(), layer.mean_seconds() - layer.wait_seconds()));
     row.insert(row.end(), {Millis(layer.mean_seconds()), Millis(layer.most_seconds()), Millis(layer.wait_seconds())});
   }
   std::string text =

@@ -41,28 +41,48 @@ std::vector<uint32_t> RanksOf(const JobSpec& spec, const VerifyOptions& options)
   return {spec.ranks()};
 }
 
-// With layouts that are chosen for each number of ranks there is a result for each; else there is one.
-absl::StatusOr<std::vector<VerifyResult>> Run(const std::string& file, const SpecChanges& changes,
-                                              AutoLayoutOptions layouts, const VerifyOptions& options) {
-  ADJOIN_RETURN_IF_ERROR(CheckAutoOptions(layouts));
-  ADJOIN_ASSIGN_OR_RETURN(const LoadedSpec loaded, LoadSpec(file, changes));
-  std::vector<VerifyResult> results;
-  if (!layouts.chosen) {
-    ADJOIN_ASSIGN_OR_RETURN(results.emplace_back(), VerifyOne(loaded.parsed, options));
-    return results;
+struct Results {
+  std::vector<VerifyResult> of_ranks;
+  std::vector<absl::Status> failed;  // of other numbers of ranks
+};
+
+// Chooses layouts for one number of ranks, and runs them.
+absl::StatusOr<VerifyResult> RunChosen(LoadedSpec loaded, AutoLayoutOptions layouts, VerifyOptions options,
+                                       uint32_t ranks) {
+  layouts.ranks = absl::StrCat(ranks);
+  if (ranks != loaded.parsed.spec.ranks()) {
+    const std::vector<double> weights = RecutWeights(loaded.parsed.spec, ranks);
+    loaded.parsed.spec.mutable_rank_weight()->Assign(weights.begin(), weights.end());
   }
   const LayerRules& rules = options.rules != nullptr ? *options.rules : BuiltinLayerRules();
-  for (const uint32_t ranks : RanksOf(loaded.parsed.spec, options)) {
-    layouts.ranks = absl::StrCat(ranks);
-    LoadedSpec cut = loaded;
-    if (ranks != loaded.parsed.spec.ranks()) {
-      const std::vector<double> weights = RecutWeights(loaded.parsed.spec, ranks);
-      cut.parsed.spec.mutable_rank_weight()->Assign(weights.begin(), weights.end());
+  ADJOIN_RETURN_IF_ERROR(ChooseLayouts(layouts, {}, rules, &loaded));
+  options.ranks = {ranks};
+  return VerifyOne(loaded.parsed, options);
+}
+
+// With layouts that are chosen for each number of ranks there is a result for each that does not fail; else there is
+// one.
+absl::StatusOr<Results> Run(const std::string& file, const SpecChanges& changes, const AutoLayoutOptions& layouts,
+                            const VerifyOptions& options) {
+  ADJOIN_RETURN_IF_ERROR(CheckAutoOptions(layouts));
+  ADJOIN_ASSIGN_OR_RETURN(const LoadedSpec loaded, LoadSpec(file, changes));
+  Results results;
+  if (!layouts.chosen) {
+    ADJOIN_ASSIGN_OR_RETURN(results.of_ranks.emplace_back(), VerifyOne(loaded.parsed, options));
+    return results;
+  }
+  const std::vector<uint32_t> all_ranks = RanksOf(loaded.parsed.spec, options);
+  for (const uint32_t ranks : all_ranks) {
+    absl::StatusOr<VerifyResult> result = RunChosen(loaded, layouts, options, ranks);
+    if (result.ok()) {
+      results.of_ranks.push_back(*std::move(result));
+    } else if (all_ranks.size() == 1) {
+      return result.status();
+    } else {
+      results.failed.push_back(
+          absl::Status(result.status().code(),
+                       absl::StrCat("on ", ranks, ranks == 1 ? " rank: " : " ranks: ", result.status().message())));
     }
-    ADJOIN_RETURN_IF_ERROR(ChooseLayouts(layouts, {}, rules, &cut));
-    VerifyOptions one = options;
-    one.ranks = {ranks};
-    ADJOIN_ASSIGN_OR_RETURN(results.emplace_back(), VerifyOne(cut.parsed, one));
   }
   return results;
 }
@@ -116,16 +136,18 @@ int RunVerifyCommand(int argc, char** argv, VerifyOptions options) {
         .sample = flags.sample, .weights = flags.weights, .data_root = flags.data_root, .verify = options};
     return AgainstCommand(flags.file, flags.changes, against);
   }
-  absl::StatusOr<std::vector<VerifyResult>> results = Run(flags.file, flags.changes, flags.layouts, options);
+  absl::StatusOr<Results> results = Run(flags.file, flags.changes, flags.layouts, options);
   if (results.ok()) {
-    for (const VerifyResult& result : *results) {
-      std::cout << (&result == &results->front() ? "" : "\n") << ReportText(result);
+    for (const VerifyResult& result : results->of_ranks) {
+      std::cout << (&result == &results->of_ranks.front() ? "" : "\n") << ReportText(result);
     }
     if (!std::cout.flush()) results = absl::DataLossError("standard output cannot be written");
   }
-  if (results.ok()) return AnyDeviates(*results) ? 1 : 0;
-  std::cerr << "adjoin verify: error: " << PrintableText(results.status().message()) << std::endl;
-  return 1;
+  const std::vector<absl::Status> failed = results.ok() ? results->failed : std::vector{results.status()};
+  for (const absl::Status& status : failed) {
+    std::cerr << "adjoin verify: error: " << PrintableText(status.message()) << std::endl;
+  }
+  return failed.empty() && !AnyDeviates(results->of_ranks) ? 0 : 1;
 }
 
 }  // namespace adjoin

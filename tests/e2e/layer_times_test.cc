@@ -143,6 +143,7 @@ TEST_F(LayerTimesTest, AreWrittenBesideThePredictionAndChangeNoLoss) {
   EXPECT_EQ(shown.exit_code, 0) << shown.err;
   EXPECT_THAT(shown.out, HasSubstr(" predicted, "));
   EXPECT_THAT(shown.out, HasSubstr("layers in step 6, which took "));
+  EXPECT_THAT(shown.out, HasSubstr("DEVIATION"));
   EXPECT_THAT(shown.out, HasSubstr("conv3"));
   const auto without = cluster_->Cli({"describe", plain});
   EXPECT_THAT(without.out, ::testing::Not(HasSubstr("layers in step")));

@@ -67,6 +67,11 @@ TEST(VerifyCommandTest, ChoosesLayoutsForEachNumberOfRanks) {
   const Ended unknown = Adjoin({"verify", "--auto", "--pin", "conv9=1x1x1x1", Mnist("lenet5-serial")});
   EXPECT_EQ(unknown.code, 1) << unknown.out;
   EXPECT_THAT(unknown.err, HasSubstr("there is no layer \"conv9\""));
+  // What is wrong with one number of ranks hides nothing of the others.
+  const Ended some = Adjoin({"verify", "--auto", "--ranks", "2,3,4", "--pin", "conv1=1x1x4x1", Mnist("lenet5-serial")});
+  EXPECT_EQ(some.code, 1) << some.out;
+  EXPECT_THAT(some.out, AllOf(HasSubstr("\n4 ranks\n"), Not(HasSubstr("\n2 ranks\n"))));
+  EXPECT_THAT(some.err, AllOf(HasSubstr("error: on 2 ranks: "), HasSubstr("error: on 3 ranks: ")));
   const Ended alone = Adjoin({"verify", "--memory", "1GiB", Mnist("lenet5-serial")});
   EXPECT_EQ(alone.code, 1) << alone.out;
   EXPECT_THAT(alone.err, HasSubstr("--memory is for layouts that are chosen: add --auto"));
