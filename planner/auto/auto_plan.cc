@@ -341,6 +341,12 @@ void Chooser::TryUniform(const std::string& what, const LayoutSearch::Allowed& a
     alternative->set_impossible("not all layers can be cut so");
     return;
   }
+  const bool same = outcome.choice == best.outcome.choice && outcome.option == best.outcome.option;
+  if (same && best.seconds < kImpossible) {
+    alternative->set_step_seconds(best.seconds);
+    alternative->set_bytes(best.memory.bytes);
+    return;
+  }
   outcome.lower_bound = best.outcome.lower_bound;
   // The clock comes to other seconds than the search, but not to half of them.
   const bool shown = options_.explain || least != nullptr;
