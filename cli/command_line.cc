@@ -389,6 +389,7 @@ void AddQueries(CLI::App& app, Arguments& a, Command& chosen) {
 
   AddMetricsCommand(app, a.options, a.views, chosen);
   AddCompareCommand(app, a.options, a.views, chosen);
+  AddTraceCommand(app, a.options, a.views, chosen);
   AddTopCommand(app, a.options, a.views, chosen);
 
   CLI::App* get = app.add_subcommand("get", "Fetch a result of a job");

@@ -57,6 +57,12 @@ struct MetricsOptions {
   bool follow = false;
 };
 
+struct TraceOptions {
+  std::string job;
+  uint32_t steps = 5;
+  std::string output;  // a file, "-" for standard output, empty for the trace's own name
+};
+
 struct CompareOptions {
   std::string a, b;   // jobs, or files of specs (IsSpecFile)
   size_t steps = 6;   // at most so many equal steps of each metric
@@ -151,6 +157,8 @@ absl::StatusOr<int> RunTokenRevoke(const CommandOptions& options, const std::str
 // `output`: a file, "-" for standard output, empty for the artifact's own name.
 absl::StatusOr<int> RunGet(const CommandOptions& options, const std::string& job, const std::string& name,
                            const std::string& output);
+// Has a job that runs trace its next steps, waits for the trace and fetches it.
+absl::StatusOr<int> RunTrace(const CommandOptions& options, const TraceOptions& trace);
 // What jobs have measured so far, line by line or as a table.
 absl::StatusOr<int> RunMetrics(const CommandOptions& options, const MetricsOptions& metrics);
 // True of a reference that means a file: it has a '/', or ends as specs do, or is "-", standard input.

@@ -28,11 +28,6 @@ void SetDeadline(grpc::ClientContext& context, std::chrono::seconds time) {
   context.set_deadline(std::chrono::system_clock::now() + time);
 }
 
-std::string NewIdempotencyKey() {
-  std::random_device device;
-  return absl::StrFormat("cli-%08x%08x%08x%08x", device(), device(), device(), device());
-}
-
 template <typename Request>
 Request About(const std::string& job) {
   Request request;
@@ -41,6 +36,11 @@ Request About(const std::string& job) {
 }
 
 }  // namespace
+
+std::string NewIdempotencyKey() {
+  std::random_device device;
+  return absl::StrFormat("cli-%08x%08x%08x%08x", device(), device(), device(), device());
+}
 
 CoordinatorClient::CoordinatorClient(ClientOptions options, InterceptorFactories interceptors)
     : options_(std::move(options)) {
@@ -242,6 +242,16 @@ absl::Status CoordinatorClient::HoldJob(const std::string& job) {
 
 absl::Status CoordinatorClient::ReleaseJob(const std::string& job) {
   return Call(&Adjoin::Stub::ReleaseJob, About<ReleaseJobRequest>(job), kShort).status();
+}
+
+absl::StatusOr<std::string> CoordinatorClient::TraceJob(const std::string& job, uint32_t steps,
+                                                        const std::string& request_id) {
+  auto request = About<TraceJobRequest>(job);
+  request.set_steps(steps);
+  request.set_request_id(request_id);
+  auto response = Call(&Adjoin::Stub::TraceJob, std::move(request), kShort);
+  if (!response.ok()) return response.status();
+  return response->job_id();
 }
 
 absl::StatusOr<CreateTokenResponse> CoordinatorClient::CreateToken(const std::string& user, const std::string& role,

@@ -45,6 +45,9 @@ struct ClientOptions {
 // Tests put themselves between the client and the network with these.
 using InterceptorFactories = std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>>;
 
+// A random one. Any thread.
+std::string NewIdempotencyKey();
+
 struct Submission {
   std::string spec_source;
   std::string spec_file;  // what messages call it
@@ -75,6 +78,9 @@ class CoordinatorClient {
   absl::StatusOr<RemoveJobResponse> RemoveJob(const std::string& job, bool files);
   absl::Status HoldJob(const std::string& job);
   absl::Status ReleaseJob(const std::string& job);
+  // The job's id, which a name may mean another one of later. `request_id`: as NewIdempotencyKey makes it; asking again
+  // with the same one is the same request.
+  absl::StatusOr<std::string> TraceJob(const std::string& job, uint32_t steps, const std::string& request_id);
   // Is not made again once it may have reached the coordinator: that would be another token.
   absl::StatusOr<CreateTokenResponse> CreateToken(const std::string& user, const std::string& role, double valid_hours);
   // Each kind of node once.

@@ -81,6 +81,17 @@ void AddStep(const DescribeJobResponse& described, std::vector<std::vector<std::
   }
 }
 
+// The newest trace of the attempt.
+void AddTrace(const DescribeJobResponse& described, std::vector<std::vector<std::string>>& rows) {
+  const TraceProgress& trace = described.job().progress().trace();
+  if (trace.first_step() == 0 && trace.error().empty()) return;
+  const std::string steps = absl::StrCat("steps ", trace.first_step(), " to ", trace.last_step());
+  rows.push_back({"trace", !trace.error().empty() ? absl::StrCat("none: ", trace.error())
+                           : trace.file().empty() ? absl::StrCat(steps, ", being made")
+                                                  : absl::StrCat(trace.file(), ", ", steps, ", ",
+                                                                 BytesText(static_cast<int64_t>(trace.bytes())))});
+}
+
 // Where the step's time went, as it was last measured (Train.measure_layers_every).
 std::string LayersText(const DescribeJobResponse& described) {
   const LayerTimes& times = described.job().progress().layer_times();
@@ -105,6 +116,42 @@ std::string LayersText(const DescribeJobResponse& described) {
                     " --type layers`\n");
   }
   return text;
+}
+
+// "rank 3", "rank 0 to rank 2"
+std::string SlowWhere(const SlowPart& part) {
+  if (part.kind() == SLOW_LINK) return absl::StrCat("rank ", part.rank(), " to rank ", part.peer());
+  return absl::StrCat("rank ", part.rank());
+}
+
+// "computes enc1.conv1 in 12.000 ms, 1.8 times the median (6.667 ms)"
+std::string SlowWhat(const SlowPart& part) {
+  const std::string what = part.kind() == SLOW_LINK   ? "messages take"
+                           : part.kind() == SLOW_DATA ? "reads its data in"
+                                                      : absl::StrCat("computes ", part.layer(), " in");
+  std::string text = absl::StrCat(what, " ", Millis(part.seconds()));
+  if (part.median_seconds() > 0) {
+    absl::StrAppendFormat(&text, ", %.1f times the median (%s)", part.seconds() / part.median_seconds(),
+                          Millis(part.median_seconds()));
+  }
+  return text;
+}
+
+// Who makes the step long, as it was last measured.
+std::string SlowText(const DescribeJobResponse& described) {
+  const LayerTimes& times = described.job().progress().layer_times();
+  if (times.replayed_seconds() <= 0) return "";
+  if (times.slow_size() == 0) {
+    return absl::StrCat("\nslow in step ", times.step(),
+                        ": nothing; no rank, link or reading costs 1 % of it beyond the median of its like\n");
+  }
+  std::vector<std::vector<std::string>> rows = {{"SLOW", "COSTS", "OF THE STEP", "WHY"}};
+  for (const SlowPart& part : times.slow()) {
+    rows.push_back({SlowWhere(part), Millis(part.cost_seconds()),
+                    absl::StrFormat("%.0f %%", 100 * part.cost_seconds() / times.replayed_seconds()), SlowWhat(part)});
+  }
+  return absl::StrCat("\nslow in step ", times.step(),
+                      ": what it would be shorter by, were this as the median of its like", "\n", TextTable(rows));
 }
 
 // "1 NVIDIA H100 80GB HBM3"
@@ -194,6 +241,7 @@ std::string JobText(const DescribeJobResponse& described, const RestartCauses& c
   for (std::vector<std::string>& row : ClassRows(job.progress())) rows.push_back(std::move(row));
   AddMemory(described, rows);
   AddStep(described, rows);
+  AddTrace(described, rows);
   AddTimes(described, rows);
   return TextTable(rows);
 }
@@ -214,7 +262,7 @@ absl::StatusOr<RestartCauses> CausesOf(CoordinatorClient& client, const JobSumma
 
 std::string DescriptionText(const DescribeJobResponse& described, const RestartCauses& causes) {
   return absl::StrCat(JobText(described, causes), described.rank_size() > 0 ? RanksText(described) : "",
-                      LayersText(described));
+                      LayersText(described), SlowText(described));
 }
 
 }  // namespace adjoin

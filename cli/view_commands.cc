@@ -66,6 +66,24 @@ void AddCompareCommand(CLI::App& app, CommandOptions& options, ViewArguments& ar
   });
 }
 
+void AddTraceCommand(CLI::App& app, CommandOptions& options, ViewArguments& arguments, ChosenCommand& chosen) {
+  CLI::App* command = app.add_subcommand(
+      "trace", "Record the next steps of a job that trains, and fetch the trace: a file for Perfetto");
+  TraceOptions& trace = arguments.trace;
+  command->add_option("JOB", trace.job, "Its id, or its name (one's own latest job of that name, or else the latest)")
+      ->required();
+  command->add_option("--steps", trace.steps, "How many steps")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000).description(""))
+      ->type_name("N");
+  command
+      ->add_option("-O,--output", trace.output,
+                   "Where to write it; - is standard output; absent: its name among the job's results, such as "
+                   "trace-41-45.pftrace")
+      ->type_name("FILE");
+  command->callback([&options, &trace, &chosen] { chosen = [&options, &trace] { return RunTrace(options, trace); }; });
+}
+
 void AddTopCommand(CLI::App& app, CommandOptions& options, ViewArguments& arguments, ChosenCommand& chosen) {
   CLI::App* command = app.add_subcommand(
       "top", "Show jobs and workers on the whole terminal, as they are now, until q is pressed; in a pipe once");

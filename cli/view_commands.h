@@ -1,4 +1,5 @@
-// The flags of the commands that show jobs beside each other or again and again: metrics, compare, top.
+// The flags of the commands that show jobs beside each other or again and again: metrics, compare, trace,
+// top.
 //
 //   ViewArguments arguments;
 //   ChosenCommand chosen;
@@ -25,10 +26,12 @@ struct ViewArguments {
   CompareOptions compare;
   std::string compare_format = "table";
   TopOptions top;
+  TraceOptions trace;
 };
 
 void AddMetricsCommand(CLI::App& app, CommandOptions& options, ViewArguments& arguments, ChosenCommand& chosen);
 void AddCompareCommand(CLI::App& app, CommandOptions& options, ViewArguments& arguments, ChosenCommand& chosen);
+void AddTraceCommand(CLI::App& app, CommandOptions& options, ViewArguments& arguments, ChosenCommand& chosen);
 void AddTopCommand(CLI::App& app, CommandOptions& options, ViewArguments& arguments, ChosenCommand& chosen);
 // --color, of all commands.
 void AddColorOption(CLI::App& app, std::string& color);

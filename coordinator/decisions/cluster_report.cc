@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "base/output_dir.h"
 #include "base/printable_text.h"
+#include "base/trace_file.h"
 #include "proto/message_limits.h"
 #include "proto/protocol.h"
 
@@ -273,7 +274,7 @@ absl::StatusOr<ArtifactSource> ClusterReport::FindArtifact(const JobReference& r
                                                    " bytes, is the name of no result: one has at most ", kMaxPathBytes,
                                                    " bytes and no control characters"));
   }
-  const bool unfinished = request.unfinished() && name == kMetricsFile && job.state != SUCCEEDED;
+  const bool unfinished = request.unfinished() && (name == kMetricsFile || IsTraceFile(name)) && job.state != SUCCEEDED;
   const bool chosen = request.checkpoint().best() || request.checkpoint().step() > 0;
   const bool checkpoint = request.has_checkpoint() && name == kModelFile && (chosen || job.artifacts.count(name) == 0);
   if ((unfinished || checkpoint) && job.attempt.ranks.empty()) {

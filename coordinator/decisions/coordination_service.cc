@@ -194,6 +194,14 @@ absl::Status CoordinationService::Hold(const JobReference& reference, bool held,
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::string> CoordinationService::Trace(const JobReference& reference, const TraceOrder& order,
+                                                       const JobCheck& may) {
+  absl::StatusOr<JobRecord*> found = Resolve(reference, may);
+  if (!found.ok()) return found.status();
+  ADJOIN_RETURN_IF_ERROR(traces_.Ask(**found, order));
+  return (*found)->id;
+}
+
 absl::StatusOr<JobRemoval> CoordinationService::BeginRemoval(const JobReference& reference, bool files,
                                                              const JobCheck& may) {
   absl::StatusOr<JobRecord*> found = Resolve(reference, may, /*even_ended=*/true);

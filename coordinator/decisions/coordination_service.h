@@ -24,6 +24,7 @@
 //   JobQueue          which job starts next                  Leases            daemons that may still have processes
 //   Attempts          ranks, ends, restarts                  Submissions       data checks, plans, admission
 //   JobRemovals       jobs that a user removes               ClusterReport     answers to users; changes nothing
+//   JobTraces         traces that a user asks for
 #ifndef ADJOIN_COORDINATOR_DECISIONS_COORDINATION_SERVICE_H_
 #define ADJOIN_COORDINATOR_DECISIONS_COORDINATION_SERVICE_H_
 
@@ -46,6 +47,7 @@
 #include "coordinator/decisions/job_record.h"
 #include "coordinator/decisions/job_removals.h"
 #include "coordinator/decisions/job_table.h"
+#include "coordinator/decisions/job_traces.h"
 #include "coordinator/decisions/leases.h"
 #include "coordinator/decisions/outbox.h"
 #include "coordinator/decisions/rate_book.h"
@@ -115,6 +117,10 @@ class CoordinationService {
   absl::StatusOr<JobState> Cancel(const JobReference& reference, const JobCheck& may = AnybodyMay);
   absl::StatusOr<JobState> Retry(const JobReference& reference, const JobCheck& may = AnybodyMay);
   absl::Status Hold(const JobReference& reference, bool held, const JobCheck& may = AnybodyMay);
+
+  // Has a job that runs trace its next steps. Errors also: those of JobTraces::Ask. Returns the job's id.
+  absl::StatusOr<std::string> Trace(const JobReference& reference, const TraceOrder& order,
+                                    const JobCheck& may = AnybodyMay);
 
   // Between the two, a worker removes the job's files where `files` asks for it, and the job cannot be retried. Then
   // the job is forgotten, or stays. Errors: those of JobTable::ResolveToChange, where ended jobs count; what `may`
@@ -189,6 +195,7 @@ class CoordinationService {
   Attempts attempts_{options_, jobs_, workers_, homes_, starts_, queue_, leases_, outbox_};
   Submissions submissions_{options_, jobs_, workers_, queue_, outbox_};
   JobRemovals removals_{jobs_, workers_, submissions_};
+  JobTraces traces_{options_, workers_, outbox_};
   const ClusterReport report_{{options_, jobs_, workers_, homes_, queue_, submissions_, attempts_}};
   absl::Duration last_tick_ = absl::InfiniteDuration();  // none yet
 };

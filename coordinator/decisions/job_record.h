@@ -64,6 +64,12 @@ struct PeerFailure {
   absl::Duration until;
 };
 
+// A trace that rank 0 was told to make.
+struct TraceAsked {
+  std::string request_id;
+  absl::Duration at;  // monotonic
+};
+
 // A daemon that may have processes of an attempt.
 struct Holder {
   uint64_t incarnation = 0;
@@ -90,6 +96,7 @@ struct Attempt {
   absl::Duration lease;  // the longest one that its daemons may know of
   std::optional<PeerFailure> peer_failure;
   std::optional<ProgressWatch> watch;  // while it runs
+  std::optional<TraceAsked> trace;     // the newest one; not in the store
 };
 
 // How far the check of a job's data files is: no worker has it; a worker has it; the plan is being made; all is done.

@@ -186,6 +186,21 @@ grpc::Status UserService::ReleaseJob(Context* context, const ReleaseJobRequest* 
   return ToGrpc(calls_.SetHeld(call->caller(), request->job_id(), false));
 }
 
+grpc::Status UserService::TraceJob(Context* context, const TraceJobRequest* request, TraceJobResponse* response) {
+  absl::StatusOr<Admitted> call = Admit(*context, *request, "TraceJob");
+  if (!call.ok()) return ToGrpc(call.status());
+  auto job = hub_.DoDurably(
+      [&](CoordinationService& service) {
+        return service.Trace(Named(*request, call->caller()), {request->request_id(), request->steps()},
+                             IsOwn(call->caller()));
+      },
+      Soon());
+  if (!job.ok()) return ToGrpc(job.status());
+  *response->mutable_header() = MakeHeader();
+  response->set_job_id(*job);
+  return grpc::Status::OK;
+}
+
 grpc::Status UserService::ReadEvents(Context* context, const ReadEventsRequest* request,
                                      grpc::ServerWriter<ReadEventsResponse>* writer) {
   absl::StatusOr<Admitted> call = Admit(*context, *request, "ReadEvents");

@@ -45,6 +45,7 @@ class UserService final : public Adjoin::Service {
   grpc::Status DescribeJob(Context* context, const DescribeJobRequest* request, DescribeJobResponse* response) override;
   grpc::Status CancelJob(Context* context, const CancelJobRequest* request, CancelJobResponse* response) override;
   grpc::Status RetryJob(Context* context, const RetryJobRequest* request, RetryJobResponse* response) override;
+  grpc::Status TraceJob(Context* context, const TraceJobRequest* request, TraceJobResponse* response) override;
   grpc::Status HoldJob(Context* context, const HoldJobRequest* request, HoldJobResponse* response) override;
   grpc::Status ReleaseJob(Context* context, const ReleaseJobRequest* request, ReleaseJobResponse* response) override;
   grpc::Status RemoveJob(Context* context, const RemoveJobRequest* request, RemoveJobResponse* response) override;

@@ -154,7 +154,7 @@ TEST_F(SecurityTest, UsersChangeTheirOwnJobsAndViewersSeeNoContents) {
   ASSERT_TRUE(running.ok()) << running.status();
   EXPECT_EQ(running->owner(), "alice");
 
-  for (const char* verb : {"cancel", "retry", "hold", "release"}) {
+  for (const char* verb : {"cancel", "retry", "hold", "release", "trace"}) {
     LocalCluster::CliResult refused = Cli("user-bob", {verb, job});
     EXPECT_EQ(refused.exit_code, 1) << verb;
     EXPECT_THAT(refused.err, HasSubstr(absl::StrCat("user bob may not change ", job, ", which is alice's"))) << verb;

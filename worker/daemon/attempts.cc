@@ -461,6 +461,18 @@ void Attempts::Drain(const std::string& reason) {
   }
 }
 
+void Attempts::Trace(uint64_t epoch, const TraceRank& trace) {
+  DaemonMessage message;
+  *message.mutable_header() = MakeHeader(epoch);
+  message.mutable_trace()->set_request_id(trace.request_id());
+  message.mutable_trace()->set_steps(trace.steps());
+  absl::MutexLock lock(&mutex_);
+  const Rank* rank = Find({trace.job_id(), epoch, /*rank=*/0});
+  if (rank != nullptr && rank->peer != nullptr && !IsForeign(attempts_.at({trace.job_id(), epoch}))) {
+    rank->peer->Send(message);
+  }
+}
+
 void Attempts::KillAll(const std::string& reason) {
   absl::MutexLock lock(&mutex_);
   for (auto& [key, attempt] : attempts_) {

@@ -88,6 +88,8 @@ class Attempts {
   void ConnectRanks(uint64_t epoch, const adjoin::ConnectRanks& connect);
   void Stop(const std::string& job_id, uint64_t epoch, const std::string& reason);
   void Acknowledged(const std::string& job_id, uint64_t epoch);
+  // Passes it on to rank 0, where that runs here.
+  void Trace(uint64_t epoch, const TraceRank& trace);
 
   // The stream to the coordinator. MakeReports fills a hello and calls `open`; messages sent from then on follow that
   // hello. While there is no stream, a rank that fails takes the other ranks of its attempt here with it.

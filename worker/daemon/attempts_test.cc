@@ -252,5 +252,30 @@ TEST_F(AttemptsTest, AnAddressThatFitsNoMessageEndsItsRank) {
       ElementsAre(HasSubstr("RANK_ERROR failed: its transport has an address of 1048576 bytes; at most"), "cleared"));
 }
 
+TEST_F(AttemptsTest, Rank0AloneIsAskedForATrace) {
+  Start(1, 2);
+  const auto rank0 = Connect(1, 0), rank1 = Connect(1, 1);
+  TraceRank trace;
+  trace.set_job_id("job-1");
+  trace.set_request_id("abc");
+  trace.set_steps(5);
+  attempts_->Trace(2, trace);  // of another attempt
+  attempts_->Trace(1, trace);
+  trace.set_job_id("job-2");
+  attempts_->Trace(1, trace);
+  ASSERT_EQ(rank0->Count(DaemonMessage::kTrace), 1);
+  for (const DaemonMessage& message : rank0->Messages()) {
+    if (!message.has_trace()) continue;
+    EXPECT_EQ(message.header().epoch(), 1u);
+    EXPECT_EQ(message.trace().request_id(), "abc");
+    EXPECT_EQ(message.trace().steps(), 5u);
+  }
+  EXPECT_EQ(rank1->Count(DaemonMessage::kTrace), 0);
+  attempts_->RankDisconnected({"job-1", 1, 0});
+  trace.set_job_id("job-1");
+  attempts_->Trace(1, trace);
+  EXPECT_EQ(rank0->Count(DaemonMessage::kTrace), 1) << "its stream is over";
+}
+
 }  // namespace
 }  // namespace adjoin

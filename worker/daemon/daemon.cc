@@ -237,6 +237,7 @@ class DaemonImpl final : public Daemon {
       case CoordinatorMessage::kStopAttempt:
         attempts_.Stop(message.stop_attempt().job_id(), epoch, message.stop_attempt().reason());
         break;
+      case CoordinatorMessage::kTraceRank: attempts_.Trace(epoch, message.trace_rank()); break;
       case CoordinatorMessage::kSendArtifact: uploader_.Start(message.send_artifact()); break;
       case CoordinatorMessage::kRemoveFolders: remover_.Remove(message.remove_folders()); break;
       case CoordinatorMessage::kAttemptAck: attempts_.Acknowledged(message.attempt_ack().job_id(), epoch); break;

@@ -36,6 +36,7 @@
 #include "worker/rank/rank_devices.h"
 #include "worker/rank/rank_process_link.h"
 #include "worker/session/session.h"
+#include "worker/session/trace_requests.h"
 #include "worker/training/session_activity.h"
 
 namespace adjoin {
@@ -126,6 +127,20 @@ class DrainFlag {
   std::atomic<bool> asked_{false};
 };
 
+// Takes in what the daemon asks for, from its construction on.
+class TracesAsked {
+ public:
+  explicit TracesAsked(RankProcessLink& link) : link_(link) {
+    link_.OnTrace([this](const RankTrace& trace) { requests_.Ask({trace.request_id(), trace.steps()}); });
+  }
+  ~TracesAsked() { link_.OnTrace(nullptr); }
+  TraceRequests* requests() { return &requests_; }
+
+ private:
+  RankProcessLink& link_;
+  TraceRequests requests_;
+};
+
 // The device that the daemon gave this rank; the host's memory where it gave none.
 absl::StatusOr<OpenedDevice> OpenDeviceFor(const RankStart& start, const RankDevices& devices) {
   if (start.device().empty()) return OpenedDevice();
@@ -141,6 +156,7 @@ absl::StatusOr<RankResult> RunJob(RankProcessLink& link, const RankProcessLink::
                                   const RankStart& start, const LayerRegistry& layers, const LayerRules& rules,
                                   const RankDevices& devices, Disturbance* disturbance) {
   const DrainFlag drain(link);
+  TracesAsked traces(link);
   SessionActivity activity;
   const PulseSender pulses(link, activity, settings.rank);
   ADJOIN_ASSIGN_OR_RETURN(Plan plan, ReadPlan(start));
@@ -190,6 +206,7 @@ absl::StatusOr<RankResult> RunJob(RankProcessLink& link, const RankProcessLink::
   session.epoch = settings.epoch;
   session.job_id = settings.job_id;
   session.drain = drain.asked();
+  session.traces = traces.requests();
   session.activity = &activity;
   session.on_progress = [&link](const JobProgress& progress) { link.SendProgress(progress); };
   session.log = [](const std::string& line) { std::cout << line << std::endl; };

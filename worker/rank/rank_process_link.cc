@@ -88,6 +88,12 @@ class Link final : public RankProcessLink {
     if (on_drain_ && draining_) on_drain_();
   }
 
+  void OnTrace(std::function<void(const RankTrace&)> callback) override {
+    absl::MutexLock lock(&mutex_);
+    on_trace_ = std::move(callback);
+    if (on_trace_ && trace_.has_value()) on_trace_(*std::exchange(trace_, std::nullopt));
+  }
+
   void SendTransportAddress(const std::string& address) override {
     RankMessage message;
     message.set_transport_address(address);
@@ -170,6 +176,9 @@ class Link final : public RankProcessLink {
       draining_ = true;
       if (on_drain_) on_drain_();
     }
+    if (message.has_trace()) {
+      on_trace_ ? on_trace_(message.trace()) : void(trace_ = message.trace());
+    }
     if (!message.has_abort() || !aborted_.ok()) return;
     aborted_ = absl::AbortedError(message.abort().reason());
     if (on_abort_) on_abort_(aborted_);
@@ -187,6 +196,8 @@ class Link final : public RankProcessLink {
   absl::Status aborted_ ABSL_GUARDED_BY(mutex_);
   std::function<void(const absl::Status&)> on_abort_ ABSL_GUARDED_BY(mutex_);
   std::function<void()> on_drain_ ABSL_GUARDED_BY(mutex_);
+  std::function<void(const RankTrace&)> on_trace_ ABSL_GUARDED_BY(mutex_);
+  std::optional<RankTrace> trace_ ABSL_GUARDED_BY(mutex_);  // that came before on_trace_
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;

@@ -55,6 +55,10 @@ class RankProcessLink {
   // on; at once where it asked already. It is not called after OnDrain(nullptr) has returned.
   virtual void OnDrain(std::function<void()> callback) = 0;
 
+  // `callback` runs on the link's thread each time that the daemon asks for a trace; at once with the last one that
+  // came already. It is not called after OnTrace(nullptr) has returned.
+  virtual void OnTrace(std::function<void(const RankTrace&)> callback) = 0;
+
   virtual void SendTransportAddress(const std::string& address) = 0;
   virtual void SendTransport(const std::string& lanes) = 0;
   virtual void SendProgress(const JobProgress& progress) = 0;
