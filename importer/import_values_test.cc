@@ -1,0 +1,131 @@
+// Programs that compute with parameters alone, with slices and with numbers of samples: which layers they become.
+#include <ctime>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "importer/testing/made_program.h"
+
+namespace adjoin {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+TEST(ImportValuesTest, ChangesValuesOfLongProgramsInTime) {
+  Program program({2, 3});
+  program.Node("neg.default", {{"self", "x"}}, "v0", {2, 3});
+  for (int i = 1; i < 10000; ++i) {
+    const std::string last = absl::StrCat("v", i - 1);
+    // Each also leaves a view of what is changed next.
+    program.Node("view.default", {{"self", last}, {"size", {6}}}, absl::StrCat("view", i), {6});
+    program.Node(i % 2 == 0 ? "relu_.default" : "tanh_.default", {{"self", last}}, absl::StrCat("v", i), {2, 3});
+  }
+  const std::clock_t before = std::clock();
+  const auto model = program.Import();
+  EXPECT_LT(std::clock() - before, 10 * CLOCKS_PER_SEC);  // of the processor, however busy the machine is
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(model->layers.size(), 10000u);
+  program.Node("neg.default", {{"self", "view7"}}, "y", {6});
+  EXPECT_THAT(program.Error(), HasSubstr("a view of what was changed in place"));
+}
+
+TEST(ImportValuesTest, ReadsOneNumberOfEachSample) {
+  Program words({3});
+  words.Tensor("x", {3}, /*dtype=*/5);
+  words.Parameter("w", "words.weight", {9, 4});
+  words.Node("embedding.default", {{"weight", "w"}, {"indices", "x"}}, "e", {3, 4});
+  words.Node("sum.dim_IntList", {{"self", "e"}, {"dim", json::array({1})}}, "s", {3});
+  words.Node("exp.default", {{"self", "s"}}, "f", {3});
+  words.Node("unsqueeze.default", {{"self", "f"}, {"dim", 1}}, "u", {3, 1});
+  words.Node("mul.Tensor", {{"self", "e"}, {"other", "u"}}, "y", {3, 4});
+  const auto model = words.Import();
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_THAT(model->inputs[0].shape, ElementsAre(3, 1));
+  EXPECT_EQ(Text(model),
+            "words: embedding(x); embedding: flatten(words); sum: reduce(embedding); exp: exp(sum); "
+            "mul: multiply(embedding,exp)");
+}
+
+TEST(ImportValuesTest, ComputesWithParametersAlone) {
+  Program scaled({2, 5, 4});
+  scaled.Parameter("w", "block.weight", {6, 4});
+  scaled.Parameter("g", "block.gain", {6, 1});
+  scaled.Node("mul.Tensor", {{"self", "w"}, {"other", "g"}}, "v", {6, 4}, "0,L['self'].block,Block");
+  scaled.Node("linear.default", {{"input", "x"}, {"weight", "v"}}, "y", {2, 5, 6}, "0,L['self'].block,Block");
+  const auto model = scaled.Import();
+  EXPECT_EQ(Text(model),
+            "block.gain: parameter(x); block.weight: parameter(x); block.mul: multiply(block.weight,block.gain); "
+            "block.mul_2: permute(block.mul); block.linear: matmul(x,block.mul_2)");
+  ASSERT_TRUE(model.ok());
+  EXPECT_EQ(model->layers[0].parameter().combine(), "value");
+  EXPECT_EQ(model->weights[0].name, "block.gain");
+
+  Program temperature({2, 4});
+  temperature.Parameter("t", "temperature", {});
+  temperature.Node("exp.default", {{"self", "t"}}, "e", {});
+  temperature.Node("mul.Tensor", {{"self", "x"}, {"other", "e"}}, "y", {2, 4});
+  EXPECT_EQ(Text(temperature.Import()), "temperature: parameter(x); exp: exp(temperature); mul: multiply(x,exp)");
+
+  Program result({2, 4});
+  result.Parameter("t", "temperature", {2, 4});
+  result.Node("exp.default", {{"self", "t"}}, "e", {2, 4});
+  EXPECT_THAT(result.Error(), HasSubstr("the model's result: it follows of parameters alone"));
+
+  Program of_samples({2, 4});
+  of_samples.Parameter("t", "t", {2, 4});
+  of_samples.Node("exp.default", {{"self", "t"}}, "e", {2, 4});
+  of_samples.Node("mul.Tensor", {{"self", "x"}, {"other", "e"}}, "y", {2, 4});
+  EXPECT_THAT(of_samples.Error(), HasSubstr("elements for each sample"));
+
+  Program convolution({2, 3, 8, 8});
+  convolution.Parameter("w", "w", {4, 3, 3, 3});
+  convolution.Node("neg.default", {{"self", "w"}}, "n", {4, 3, 3, 3});
+  convolution.Node("conv2d.default", {{"input", "x"}, {"weight", "n"}}, "y", {2, 4, 6, 6}, "0,L['self'].conv,Conv");
+  EXPECT_THAT(convolution.Error(),
+              HasSubstr("aten.conv2d.default (1 time in module conv): its weight is n, which is computed"));
+}
+
+TEST(ImportValuesTest, WritesNumbersToSlices) {
+  Program program({2, 3, 4});
+  program.Node("tanh.default", {{"self", "x"}}, "a", {2, 3, 4});
+  program.Node("slice.Tensor", {{"self", "a"}, {"dim", 2}, {"start", 1}, {"end", 3}}, "s", {2, 3, 2});
+  program.Node("fill_.Scalar", {{"self", "s"}, {"value", 5}}, "f", {2, 3, 2});
+  program.Node("neg.default", {{"self", "a"}}, "y", {2, 3, 4});
+  EXPECT_EQ(Text(program.Import()),
+            "tanh: tanh(x); slice: crop(tanh); fill: parameter(tanh); fill_2: parameter(fill); neg: neg(fill_2)");
+  program.Node("neg.default", {{"self", "s"}}, "z", {2, 3, 2});
+  EXPECT_THAT(program.Error(), HasSubstr("a view of what was changed in place"));
+  Program parameter({2, 4});
+  parameter.Parameter("p", "p", {4});
+  parameter.Node("slice.Tensor", {{"self", "p"}, {"dim", 0}, {"start", 1}, {"end", 3}}, "s", {2});
+  parameter.Node("zero_.default", {{"self", "s"}}, "z", {2});
+  parameter.Node("add.Tensor", {{"self", "x"}, {"other", "p"}}, "y", {2, 4});
+  EXPECT_THAT(parameter.Error(), HasSubstr("in place"));
+}
+
+TEST(ImportValuesTest, TakesElementsByFixedIndices) {
+  Program program({2, 3, 4});
+  program.Node("arange.start_step", {{"start", 3}, {"end", -1}, {"step", -1}}, "i", {4}, "", 5);
+  program.Node("index_select.default", {{"self", "x"}, {"dim", 2}, {"index", "i"}}, "y", {2, 3, 4});
+  const auto model = program.Import();
+  EXPECT_EQ(Text(model), "index_select: index_select(x)");
+  ASSERT_TRUE(model.ok());
+  EXPECT_THAT(model->layers[0].index_select().arg(), ElementsAre(2, 3, 2, 1, 0));
+}
+
+TEST(ImportValuesTest, StacksAndGates) {
+  Program program({2, 3, 4});
+  program.Node("neg.default", {{"self", "x"}}, "n", {2, 3, 4});
+  program.Node("stack.default", {{"tensors", {{"as_tensors", {{{"name", "n"}}, {{"name", "x"}}}}}}, {"dim", 1}}, "s",
+               {2, 2, 3, 4});
+  program.Node("glu.default", {{"self", "s"}}, "y", {2, 2, 3, 2});
+  EXPECT_EQ(Text(program.Import()),
+            "neg: neg(x); stack: reshape(neg); stack_2: reshape(x); stack_3: concat(stack,stack_2); "
+            "glu: crop(stack_3); glu_2: crop(stack_3); glu_3: sigmoid(glu_2); glu_4: multiply(glu,glu_3)");
+}
+
+}  // namespace
+}  // namespace adjoin
