@@ -62,7 +62,7 @@ class CollectiveExecution {
   // True where the step is complete.
   absl::StatusOr<bool> Complete(const CompiledStep& step);
   absl::Status Combine(const CompiledStep& step, const void* received);
-  // Of a message that was received in shared memory.
+  // Takes in a message that was received in shared memory.
   absl::Status TakeShared(const CompiledStep& step, const SharedMessage& shared);
   void* At(const Buffer& buffer, Interval elements) const;
   Buffer Elements(const Buffer& buffer, Interval elements) const;

@@ -53,7 +53,8 @@ class MovementExecution {
   // What is kept of an operator in one direction between its executions.
   struct Operator {
     OperatorLinks links;
-    // Of the two executions before the next one, by generation modulo 2: whose credits are still to come.
+    // The two executions before the next one, by generation modulo 2: where they sent data by the transport, credits
+    // are still to come.
     struct Previous {
       std::shared_ptr<const RoutedMovement> movement;
       ExecutionLinks links;

@@ -29,7 +29,7 @@ class SharedChannel {
   static constexpr int64_t kLine = 64;
   static constexpr int64_t kInLine = kLine - 8;  // bytes of payload beside the number
 
-  // Of a message, a multiple of kLine.
+  // The memory that a channel for messages of this length takes, a multiple of kLine.
   static int64_t BytesFor(int64_t message_bytes) { return kLine + 2 * SlotBytes(message_bytes); }
 
   // `memory` is at a multiple of kLine.

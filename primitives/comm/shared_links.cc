@@ -133,8 +133,9 @@ absl::StatusOr<bool> SharedLink::Known(Channel& channel) {
   if (*offer_ == kNoMemory) return true;
   char* const memory = shared_->OfPeer(peer(), *offer_, BlockBytes());
   if (memory == nullptr) {
-    return absl::DataLossError(absl::StrCat("rank ", peer(), " offers ", BlockBytes(), " bytes at ", *offer_,
-                                            " of its shared memory, where it has none"));
+    return channel.Annotate(absl::DataLossError(absl::StrCat("rank ", peer(), " offers ", BlockBytes(), " bytes at ",
+                                                             *offer_, " of its shared memory, where it has none")),
+                            absl::StrCat("waiting to send to rank ", peer()));
   }
   Open(memory);
   return true;

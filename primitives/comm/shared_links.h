@@ -64,7 +64,7 @@ struct SharedRoutes {
   Way in;
 };
 
-// See above. Of the receiver it owns the memory.
+// One end of a link. The receiver's end owns the memory.
 class SharedLink {
  public:
   static constexpr int64_t kByTransport = 3;  // the first executions

@@ -301,7 +301,9 @@ TEST(SharedLinksTest, RefusesAnOfferOutsideOfThePeersMemory) {
       return status;
     });
     EXPECT_EQ(all[0].code(), absl::StatusCode::kDataLoss) << offset << ": " << all[0];
-    EXPECT_TRUE(absl::StrContains(all[0].message(), "rank 1 offers ")) << all[0];
+    EXPECT_TRUE(absl::StrContains(all[0].message(),
+                                  "operator 7 (x) forward, generation 3: waiting to send to rank 1: rank 1 offers "))
+        << all[0];
   }
 }
 

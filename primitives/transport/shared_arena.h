@@ -8,7 +8,7 @@
 // The memory is a memfd, so it needs no /dev/shm and has no name: it goes with the last process that maps it, however
 // that ends. Peers find it under /proc, as UCX's posix transport does; so they share a namespace of process ids, and a
 // user. Its length is sealed, or a peer could make this rank fault. What is taken is allocated by then: a full memory
-// is an error of Take and not a fault of whoever writes.
+// is an error of Take and not a fault of the rank that writes.
 //
 // A peer may write anything into it at any time: whatever is read there is data, never an offset or a length.
 //

@@ -39,7 +39,7 @@ struct SharedWord {
 
 class SharedPeers {
  public:
-  // Of `size` ranks, none of which shares memory so far.
+  // Begins with `size` ranks none of which shares memory.
   SharedPeers(std::unique_ptr<SharedArena> arena, int size) : arena_(std::move(arena)), peers_(size) {}
 
   SharedArena& arena() { return *arena_; }
@@ -61,7 +61,9 @@ class SharedPeers {
 
   // Counts payload that went to another rank in this way, and bytes that the transport sent to agree on it, which are
   // no payload. The sums: any thread.
-  void CountSent(int64_t bytes) { bytes_sent_.fetch_add(bytes, std::memory_order_relaxed); }
+  void CountSent(int64_t bytes) {
+    bytes_sent_.store(bytes_sent_.load(std::memory_order_relaxed) + bytes, std::memory_order_relaxed);  // one writer
+  }
   void CountAgreement(int64_t bytes) { agreement_.fetch_add(bytes, std::memory_order_relaxed); }
   int64_t BytesSent() const { return bytes_sent_.load(std::memory_order_relaxed); }
   int64_t AgreementBytes() const { return agreement_.load(std::memory_order_relaxed); }
