@@ -131,7 +131,10 @@ void MovementExecution::AppendBlockers(std::vector<Channel::Posted>& blockers) c
 absl::Status MovementExecution::GivenUp(const Channel::Posted& blocker) {
   const absl::Status status = channel_.Wait(blocker, Deadline::After(absl::ZeroDuration()));
   if (!status.ok()) return status;
-  return channel_.Annotate(absl::DeadlineExceededError("not done in time"), "waiting");  // it came in the last moment
+  // It came in the last moment. Where an abort ended the wait, that is the reason all the same.
+  const absl::Status reachable = channel_.transport().Check(blocker.peer);
+  if (!reachable.ok()) return channel_.Annotate(reachable, absl::StrCat("waiting for rank ", blocker.peer));
+  return channel_.Annotate(absl::DeadlineExceededError("not done in time"), "waiting");
 }
 
 }  // namespace adjoin
