@@ -142,7 +142,8 @@ absl::StatusOr<bool> CollectiveExecution::PostSends() {
     const Buffer& from = step.send_from_source ? *source_ : work_;
     const Interval cells = step.send_from_source ? step.send : work;
     if (const SharedMessage shared = links_->Send((*send_routes_)[posted_sends_]); shared.channel != nullptr) {
-      no_room_ = !shared.MayWrite();
+      ADJOIN_ASSIGN_OR_RETURN(const bool may_write, HasRoom(*channel_, shared));
+      no_room_ = !may_write;
       if (no_room_) break;
       const SpanRecorder::Open span = channel_->BeginSpan(
           SpanKind::kSend, step.send_to, Channel::CollectiveSlot(step.slot), cells.size() * element_bytes_);

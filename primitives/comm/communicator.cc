@@ -155,6 +155,7 @@ absl::Status Communicator::WaitForBlockers(Deadline deadline) {
 }
 
 absl::Status Communicator::Finish(MovementExecution& pending, Deadline deadline) {
+  bool woken = false;  // by a wait after which nothing could be done so far
   while (true) {
     ADJOIN_ASSIGN_OR_RETURN(bool moved, pending.Advance());
     if (pending.done()) return absl::OkStatus();
@@ -162,7 +163,10 @@ absl::Status Communicator::Finish(MovementExecution& pending, Deadline deadline)
       ADJOIN_ASSIGN_OR_RETURN(const bool advanced, AdvanceOthers(pending));
       moved = moved || advanced;
     }
-    if (moved) continue;
+    if (moved) {
+      woken = false;
+      continue;
+    }
     blockers_.clear();
     pending.AppendBlockers(blockers_);
     if (blockers_.empty()) return absl::InternalError("an execution that is not done waits for nothing");
@@ -173,7 +177,9 @@ absl::Status Communicator::Finish(MovementExecution& pending, Deadline deadline)
     BeginWaiting(pending.execution(), pending.generation());
     const SpanScope span(recorder_, SpanOf(SpanKind::kWait, pending.execution(), first.peer));
     Stopwatch stopwatch(&time_waiting_);
+    if (woken && deadline.Expired()) return pending.GivenUp(first);
     if (!WaitForBlockers(deadline).ok()) return pending.GivenUp(first);
+    woken = true;
   }
 }
 

@@ -83,7 +83,8 @@ absl::Status DirectExecution::EndSends() {
 }
 
 absl::StatusOr<bool> DirectExecution::SendShared(const ListedMessage& message, const SharedMessage& shared) {
-  if (!shared.MayWrite()) return false;
+  ADJOIN_ASSIGN_OR_RETURN(const bool may_write, HasRoom(*channel_, shared));
+  if (!may_write) return false;
   const SpanRecorder::Open span =
       channel_->BeginSpan(SpanKind::kSend, message.peer, Channel::kDirectSlot, BytesOf(message));
   ADJOIN_RETURN_IF_ERROR(

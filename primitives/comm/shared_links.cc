@@ -158,6 +158,14 @@ Channel::Posted SharedMessage::Room() const {
   return posted;
 }
 
+absl::StatusOr<bool> HasRoom(Channel& channel, const SharedMessage& message) {
+  if (message.MayWrite()) return true;
+  const Channel::Posted room = message.Room();
+  if (!channel.Over(room)) return false;
+  ADJOIN_RETURN_IF_ERROR(channel.Wait(room, Deadline::After(absl::ZeroDuration())));
+  return true;  // it was released meanwhile
+}
+
 void ExecutionLinks::Publish(const SharedMessage& message) const {
   message.channel->Publish(message.n);
   shared_->CountSent(message.channel->message_bytes());

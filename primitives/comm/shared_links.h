@@ -118,6 +118,10 @@ struct SharedMessage {
   Channel::Posted Room() const;
 };
 
+// True where the message may be written. Errors: the transport's, where the receiver is gone; kDataLoss (it wrote what
+// must not be there): nobody may wait again for a word that changes no more.
+absl::StatusOr<bool> HasRoom(Channel& channel, const SharedMessage& message);
+
 class ExecutionLinks {
  public:
   ExecutionLinks() = default;
