@@ -7,20 +7,26 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "coordinator/placement/worker_group.h"
+#include "proto/unread_program.h"
 
 namespace adjoin {
 
 std::vector<std::vector<FreeSlots>> GroupsByProgram(const std::vector<FreeSlots>& workers) {
   std::map<std::string, std::vector<FreeSlots>> by_program;
-  for (const FreeSlots& worker : workers) by_program[worker.program].push_back(worker);
+  for (const FreeSlots& worker : workers) {
+    const bool unread = worker.program == kUnreadProgram;
+    by_program[unread ? absl::StrCat(kUnreadProgram, " ", worker.worker) : worker.program].push_back(worker);
+  }
   std::vector<std::vector<FreeSlots>> groups;
   for (auto& [program, members] : by_program) groups.push_back(std::move(members));
   return groups;
 }
 
 bool HaveOneProgram(const std::vector<FreeSlots>& workers) {
-  return std::all_of(workers.begin(), workers.end(),
-                     [&](const FreeSlots& worker) { return worker.program == workers.front().program; });
+  if (workers.size() < 2) return true;
+  return std::all_of(workers.begin(), workers.end(), [&](const FreeSlots& worker) {
+    return worker.program == workers.front().program && worker.program != kUnreadProgram;
+  });
 }
 
 std::string ProgramsReason(const JobSpec& spec, const std::vector<FreeSlots>& all) {

@@ -11,8 +11,8 @@
 
 namespace adjoin {
 
-// The workers by FreeSlots::program, in the order of its texts. Those of which it is not known are one group: daemons
-// of releases before it was told.
+// The workers by FreeSlots::program, in the order of its texts. A worker whose program is not read yet
+// (kUnreadProgram) is alone; those that do not tell it are one group: daemons of releases before it was told.
 std::vector<std::vector<FreeSlots>> GroupsByProgram(const std::vector<FreeSlots>& workers);
 
 // True where all of `workers` have one program of a rank, so that only the number of slots counts.

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "coordinator/placement/assignment.h"
+#include "proto/unread_program.h"
 
 namespace adjoin {
 namespace {
@@ -44,6 +45,10 @@ TEST(RankProgramsTest, WorkersAreGroupedByProgram) {
   EXPECT_TRUE(HaveOneProgram({kNodes[0], kNodes[2]}));
   EXPECT_TRUE(HaveOneProgram({kNodes[3]}));
   EXPECT_TRUE(HaveOneProgram({}));
+  const std::vector<FreeSlots> unread = {{.worker = "e", .slots = 1, .program = kUnreadProgram},
+                                         {.worker = "f", .slots = 1, .program = kUnreadProgram}};
+  EXPECT_FALSE(HaveOneProgram(unread)) << "they may have two";
+  EXPECT_EQ(GroupsByProgram(unread).size(), 2u);
 }
 
 TEST(RankProgramsTest, RanksOfAJobRunOneProgram) {

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,6 +20,7 @@
 #include "base/logging.h"
 #include "base/status_macros.h"
 #include "layers/builtin/builtin_rules.h"
+#include "proto/unread_program.h"
 #include "worker/daemon/artifact_uploader.h"
 #include "worker/daemon/attempt_retention.h"
 #include "worker/daemon/attempts.h"
@@ -148,6 +150,8 @@ class DaemonImpl final : public Daemon {
                 [this](Heartbeat& heartbeat) {
                   heartbeat.set_incarnation(settings_.incarnation);
                   NodeView seen = node_.Get();
+                  // The hello tells it, and file systems may have been too slow for that.
+                  if (!program_told_ && !seen.rank_program.empty()) link_.ConnectAgain();
                   heartbeat.set_output_id(std::move(seen.output_id));
                   heartbeat.set_condition(std::move(seen.condition));
                   attempts_.FillHeartbeat(heartbeat);
@@ -214,7 +218,8 @@ class DaemonImpl final : public Daemon {
     NodeView seen = node_.LookAgain(kLookTimeout);
     hello.set_output_id(std::move(seen.output_id));
     hello.set_condition(std::move(seen.condition));
-    hello.set_rank_program(std::move(seen.rank_program));
+    program_told_ = !seen.rank_program.empty();
+    hello.set_rank_program(program_told_ ? std::move(seen.rank_program) : kUnreadProgram);
     hello.set_data_checks(static_cast<uint32_t>(settings_.data_checks));
     hello.set_name(settings_.name);
     hello.set_address(settings_.address);
@@ -263,6 +268,7 @@ class DaemonImpl final : public Daemon {
   }
 
   const DaemonSettings settings_;
+  std::atomic<bool> program_told_{false};
   const std::shared_ptr<NodeLook> look_;
   ReadyFile ready_;
   NodeWatch node_{[look = look_](const NodeWatch::At& at) { return look->Look(at); }};
