@@ -179,17 +179,33 @@ std::string Attempts::GiveGpus(Attempt& attempt) {
 
 void Attempts::GivePlaces(Attempt& attempt) {
   std::vector<bool> taken(settings_.places.size());
+  std::map<int, int> ranks;  // by node of memory
   for (const auto& [key, other] : attempts_) {
     for (const auto& [number, rank] : other.ranks) {
-      if (!other.cleared && rank.place >= 0) taken[rank.place] = true;
+      if (other.cleared || rank.place < 0) continue;
+      taken[rank.place] = true;
+      ++ranks[settings_.places[rank.place].memory];
     }
   }
-  int place = 0;
+  // Those of the node with the fewest ranks, so that a small job has the memory of all nodes.
+  std::vector<int> given;
+  while (given.size() < attempt.ranks.size()) {
+    int best = -1;
+    for (int place = 0; place < static_cast<int>(taken.size()); ++place) {
+      if (taken[place]) continue;
+      if (best < 0 || ranks[settings_.places[place].memory] < ranks[settings_.places[best].memory]) best = place;
+    }
+    if (best < 0) break;
+    taken[best] = true;
+    ++ranks[settings_.places[best].memory];
+    given.push_back(best);
+  }
+  std::sort(given.begin(), given.end());  // neighbours beside each other
+  size_t next = 0;
   for (auto& [number, rank] : attempt.ranks) {
-    while (place < static_cast<int>(taken.size()) && taken[place]) ++place;
-    if (place == static_cast<int>(taken.size())) return;
-    rank.report.set_binding(settings_.places[place].text);
-    rank.place = place++;
+    if (next == given.size()) return;
+    rank.place = given[next++];
+    rank.report.set_binding(settings_.places[rank.place].text);
   }
 }
 

@@ -1,6 +1,12 @@
 // Attempts: messages from ranks, and their ends. The coordinator's orders are in attempts.cc.
 #include "worker/daemon/attempts.h"
 
+#include <sched.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/logging.h"
@@ -15,6 +21,15 @@ namespace {
 
 // Returns the error that a rank reported, fit for a message.
 std::string CleanError(const std::string& error) { return PrintableText(error, kMaxErrorBytes); }
+
+bool RunsOn(pid_t process, const std::vector<int>& processors) {
+  cpu_set_t may;
+  CPU_ZERO(&may);
+  if (sched_getaffinity(process, sizeof(may), &may) != 0) return false;
+  return CPU_COUNT(&may) == static_cast<int>(processors.size()) &&
+         std::all_of(processors.begin(), processors.end(),
+                     [&](int processor) { return processor < CPU_SETSIZE && CPU_ISSET(processor, &may) != 0; });
+}
 
 }  // namespace
 
@@ -140,7 +155,13 @@ void Attempts::RankDisconnected(const RankKey& key) {
 
 void Attempts::OnStart(const RankKey& key, pid_t pid) {
   absl::MutexLock lock(&mutex_);
-  if (Rank* rank = Find(key); rank != nullptr) rank->process = pid;
+  Rank* rank = Find(key);
+  if (rank == nullptr) return;
+  rank->process = pid;
+  if (rank->place < 0 || RunsOn(pid, settings_.places[rank->place].processors)) return;
+  rank->report.clear_binding();
+  LogWarning(absl::StrCat(key.job_id, ": rank ", key.rank, " does not run on ", settings_.places[rank->place].text,
+                          ", as it should: may this daemon still use them?"));
 }
 
 void Attempts::OnLog(const RankKey& key, std::vector<std::string> lines) {

@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <map>
 #include <memory>
-#include <set>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -75,13 +74,17 @@ RankPlace PlaceOf(hwloc_const_bitmap_t processors, hwloc_const_bitmap_t memory) 
   return place;
 }
 
-// Slots are divided over the nodes of memory in proportion to their processors.
-std::vector<RankPlace> ByMemory(const std::vector<hwloc_obj_t>& nodes, int slots) {
-  // Several kinds of memory beside the same processors are one place.
-  std::vector<hwloc_obj_t> places;
-  for (hwloc_obj_t node : nodes) {
-    if (places.empty() || hwloc_bitmap_isequal(places.back()->cpuset, node->cpuset) == 0) places.push_back(node);
+// Several kinds of memory beside the same processors are one.
+std::vector<hwloc_obj_t> NodesOfMemory(hwloc_topology* topology) {
+  std::vector<hwloc_obj_t> nodes;
+  for (hwloc_obj_t node : Objects(topology, HWLOC_OBJ_NUMANODE)) {
+    if (nodes.empty() || hwloc_bitmap_isequal(nodes.back()->cpuset, node->cpuset) == 0) nodes.push_back(node);
   }
+  return nodes;
+}
+
+// Slots are divided over the nodes of memory in proportion to their processors.
+std::vector<RankPlace> ByMemory(const std::vector<hwloc_obj_t>& places, int slots) {
   int64_t all = 0;
   for (hwloc_obj_t node : places) all += hwloc_bitmap_weight(node->cpuset);
   std::vector<RankPlace> result;
@@ -138,15 +141,16 @@ absl::StatusOr<std::vector<RankPlace>> RankPlaces(RankBinding binding, const Ran
     if (cores.empty()) cores = Objects(topology->get(), HWLOC_OBJ_PU);  // a virtual machine may not tell
     return ByCores(cores, node.slots);
   }
-  std::vector<RankPlace> places = ByMemory(Objects(topology->get(), HWLOC_OBJ_NUMANODE), node.slots);
+  const std::vector<hwloc_obj_t> nodes = NodesOfMemory(topology->get());
+  std::vector<RankPlace> places = ByMemory(nodes, node.slots);
   if (binding == RankBinding::kNuma) return places;
-  // A rank that is to compute with more than one node's processors would lose the others.
-  std::set<int> memory;
+  if (nodes.size() < 2 || static_cast<size_t>(node.slots) < nodes.size()) return std::vector<RankPlace>();
+  // Ranks that compute with more threads than their node has processors would be slower there than anywhere.
+  std::map<int, size_t> threads;
   for (const RankPlace& place : places) {
-    memory.insert(place.memory);
-    if (node.threads > static_cast<int>(place.processors.size())) return std::vector<RankPlace>();
+    threads[place.memory] += static_cast<size_t>(node.threads);
+    if (threads[place.memory] > place.processors.size()) return std::vector<RankPlace>();
   }
-  if (memory.size() < 2) places.clear();
   return places;
 }
 

@@ -20,7 +20,7 @@
 namespace adjoin {
 
 enum class RankBinding {
-  kAuto,   // kNuma where there are several nodes of memory, and ranks that fit into one; else kNone
+  kAuto,   // kNuma where there are several nodes of memory, a slot for each, and processors for all threads; else kNone
   kNone,   // ranks run anywhere
   kNuma,   // a rank has the processors and the memory of one node of memory
   kCores,  // likewise, and of its processors a share for itself: cores / slots

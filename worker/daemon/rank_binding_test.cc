@@ -50,6 +50,8 @@ TEST(RankBindingTest, OneNodeOfMemoryBindsNothingUnlessTold) {
   EXPECT_THAT(Places(RankBinding::kAuto, 1, kTwoSockets), IsEmpty()) << "one rank has the whole machine";
   EXPECT_THAT(Places(RankBinding::kAuto, 2, kTwoSockets, /*threads=*/16), IsEmpty());
   EXPECT_THAT(Places(RankBinding::kAuto, 2, kTwoSockets, /*threads=*/8), SizeIs(2));
+  EXPECT_THAT(Places(RankBinding::kAuto, 4, kTwoSockets, /*threads=*/8), IsEmpty()) << "two ranks of a node do not fit";
+  EXPECT_THAT(Places(RankBinding::kAuto, 3, "numa:4 core:2 pu:1"), IsEmpty()) << "a node would be idle";
   const std::vector<RankPlace> places = Places(RankBinding::kNuma, 3, "core:4 pu:2");
   ASSERT_THAT(places, SizeIs(3));
   EXPECT_EQ(places[2].text, "processors 0-7, memory 0");
