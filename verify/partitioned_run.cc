@@ -117,7 +117,7 @@ class Rank {
     }
     for (const auto& [name, value] : result.values) {
       step.values[name] = value.detach().clone();
-      if (value.requires_grad() && value.grad().defined()) step.cotangents[name] = value.grad().clone();
+      if (value.is_leaf() && value.grad().defined()) step.cotangents[name] = value.grad().clone();
     }
     ADJOIN_RETURN_IF_ERROR(sync.Sync());
     const double share = result.loss.defined() ? result.loss.item<double>() : 0;
@@ -136,14 +136,20 @@ class Rank {
     return absl::OkStatus();
   }
 
-  // Asks for the gradients of all values, and notes which are one tensor under several names.
+  // Keeps the gradients of all values but leaves, which have theirs, and notes which are one tensor under several
+  // names. LibTorch's retain_grad fails where a movement's backward runs without a gradient of what it returned, as
+  // behind a layer that nothing reads.
   void KeepCotangents(const Network::Result& result, RankStep& step) const {
     std::map<const c10::TensorImpl*, std::string> first;
     for (const ValuePlan& value : program_.value()) {
       const at::Tensor tensor = result.values.at(value.name());
       const auto [earlier, is_new] = first.emplace(tensor.unsafeGetTensorImpl(), value.name());
       if (!is_new) step.same_as[value.name()] = earlier->second;
-      if (tensor.requires_grad()) tensor.retain_grad();
+      if (!tensor.requires_grad() || tensor.is_leaf()) continue;
+      static_cast<const at::TensorBase&>(tensor).register_hook(
+          [&step, name = value.name()](const at::TensorBase& grad) {
+            if (grad.defined()) step.cotangents[name] = at::Tensor(grad).clone();
+          });
     }
   }
 

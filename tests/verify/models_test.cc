@@ -54,6 +54,29 @@ INSTANTIATE_TEST_SUITE_P(WaysUp, UNetTest,
                          testing::Values("upsample { mode: \"bilinear\" scale: 2 }",
                                          "conv { transposed: true out_channels: 4 window { kernel: 2 stride: 2 } }"));
 
+// The movement of what nothing reads has a backward pass, but no gradient.
+TEST(UnreadLayerTest, MovesItsOutputAndEqualsSerial) {
+  const auto parsed = ParseSpec(R"(name: "unread" kind: TRAIN ranks: 2 seed: 1
+layout { name: "batch" partition: [2, 1] }
+layout { name: "features" partition: [1, 2] }
+layer { name: "read" input: "x" x: "batch" linear { out_features: 4 } }
+layer { name: "unread" y: "features" linear { out_features: 6 } }
+layer { name: "last" input: "read" linear { out_features: 3 } }
+loss { kind: "mse" input: "last" target: "y" }
+dataset { name: "data"
+  field { name: "x" idx { path: "x" } shape: [5] }
+  field { name: "y" idx { path: "y" } shape: [3] } }
+train { dataset: "data" batch: 2 steps: 1 optimizer { sgd { lr: 0.1 } } }
+)",
+                                "unread.textproto");
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  VerifyOptions options;
+  options.ranks = {1, 2};
+  const auto result = Verify(*parsed, options);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_FALSE(result->deviates()) << ReportText(*result);
+}
+
 // Every loss, of images and of vectors.
 TEST(LossesTest, EqualSerial) {
   for (const char* loss :
