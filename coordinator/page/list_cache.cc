@@ -34,7 +34,7 @@ absl::StatusOr<ListCache::Answer> ListCache::Of(const ListJobsRequest& request) 
   auto answer = std::make_shared<const ListJobsResponse>(std::move(response));
   absl::MutexLock lock(&mutex_);
   if (forgotten != forgotten_) return answer;
-  if (kept_.size() >= options_.most) kept_.clear();
+  if (kept_.size() >= options_.most && kept_.find(key) == kept_.end()) kept_.clear();
   kept_[key] = {answer, now};
   return answer;
 }

@@ -20,6 +20,7 @@ namespace adjoin {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 constexpr char kSpec[] = R"(name: "small" kind: TRAIN ranks: 1 seed: 1
 layer { name: "flat" input: "image" flatten { arg: 1 } }
@@ -56,6 +57,26 @@ TEST(PlanAnswer, ASpecIsReadAndItsPlanMadeOnceTheSizesAreKnown) {
   EXPECT_EQ(plan.dataset(0).samples(), 100);
   EXPECT_EQ(plan.dataset(0).extents(), 77u);
   EXPECT_EQ(planned.hash().size(), 32);
+}
+
+TEST(PlanAnswer, OfAPlanThatIsMadeAPictureIsDrawn) {
+  PlanQuestion question = Question(kSpec);
+  question.set_sized(true);
+  question.add_size()->set_name("train");
+  question.mutable_size(0)->set_samples(100);
+  const PlanAnswer planned = AnswerPlanQuestion(question, BuiltinLayerRules());
+  ASSERT_EQ(planned.error(), 0) << planned.message();
+  PlanQuestion picture;
+  picture.set_picture_of(planned.plan());
+  const PlanAnswer drawn = AnswerPlanQuestion(picture, BuiltinLayerRules());
+  ASSERT_EQ(drawn.error(), 0) << drawn.message();
+  EXPECT_THAT(drawn.picture(), StartsWith("<!DOCTYPE html>"));
+  EXPECT_THAT(drawn.picture(), HasSubstr(planned.hash()));
+  EXPECT_EQ(drawn.plan(), "");
+  for (const std::string& wrong : {planned.plan().substr(0, planned.plan().size() - 1), std::string("no plan")}) {
+    picture.set_picture_of(wrong);
+    EXPECT_NE(AnswerPlanQuestion(picture, BuiltinLayerRules()).error(), 0);
+  }
 }
 
 TEST(PlanAnswer, TheMemoryOfARankIsToldAndALimitFarBelowItRefused) {

@@ -44,7 +44,7 @@ export function chart({title, runs, width, log, weight, mark, onMark}) {
         el("line", {x1: kLeft, x2: width - kRight, y1: y(value), y2: y(value)}),
         el("text", {x: kLeft - 6, y: y(value) + 4, "text-anchor": "end"}, number(value)))),
       ticks(first, last, false).filter(Number.isInteger).map((step) => el("text", {class: "tick", x: x(step),
-        y: kHeight - 8, "text-anchor": step === first ? "start" : "middle"}, step)),
+        y: kHeight - 8, "text-anchor": step === first ? "start" : x(step) > width - 40 ? "end" : "middle"}, step)),
       shown.map(({points, i}) => (points.length === 1 ?
         el("circle", {class: `run${i % 6} dot`, cx: x(points[0][0]), cy: y(points[0][1]), r: 3}) :
         el("path", {class: `run${i % 6}`, d: path(points, x, y)}))),

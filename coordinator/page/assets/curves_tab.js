@@ -27,9 +27,9 @@ export class CurvesTab {
   }
 
   async load({described}) {
-    this.begun = Number(described.job.started_unix_ms) > 0;
-    if (!this.begun && this.runs.length === 1) return;
     const settled = isFinal(described.job.state);
+    const begun = settled || Number(described.job.progress?.step ?? 0) > 0;
+    if (!begun && this.runs.length === 1) return;
     for (const [i, run] of this.runs.entries()) {
       if (i === 0 && settled && run.settled) continue;
       await run.load();
