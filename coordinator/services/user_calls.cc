@@ -102,6 +102,14 @@ absl::Status UserCalls::SetHeld(const Caller& caller, const std::string& job, bo
       [&](CoordinationService& service) { return service.Hold(Named(job, caller), held, IsOwn(caller)); }, Soon());
 }
 
+absl::StatusOr<std::string> UserCalls::Trace(const Caller& caller, const TraceJobRequest& request) {
+  return hub_.DoDurably(
+      [&](CoordinationService& service) {
+        return service.Trace(Named(request.job_id(), caller), {request.request_id(), request.steps()}, IsOwn(caller));
+      },
+      Soon());
+}
+
 absl::StatusOr<JobSummary> UserCalls::Find(const Caller& caller, const std::string& job) {
   return hub_.LookAtCommitted([&](CoordinationService& service) { return service.Summary(Named(job, caller)); });
 }

@@ -79,6 +79,8 @@ class UserCalls {
   absl::StatusOr<JobState> Cancel(const Caller& caller, const std::string& job);
   absl::StatusOr<JobState> Retry(const Caller& caller, const std::string& job);
   absl::Status SetHeld(const Caller& caller, const std::string& job, bool held);
+  // Returns the job's id. Errors also: those of JobTraces::Ask.
+  absl::StatusOr<std::string> Trace(const Caller& caller, const TraceJobRequest& request);
 
   // Returns the job that is meant.
   absl::StatusOr<JobSummary> Find(const Caller& caller, const std::string& job);

@@ -189,12 +189,7 @@ grpc::Status UserService::ReleaseJob(Context* context, const ReleaseJobRequest* 
 grpc::Status UserService::TraceJob(Context* context, const TraceJobRequest* request, TraceJobResponse* response) {
   absl::StatusOr<Admitted> call = Admit(*context, *request, "TraceJob");
   if (!call.ok()) return ToGrpc(call.status());
-  auto job = hub_.DoDurably(
-      [&](CoordinationService& service) {
-        return service.Trace(Named(*request, call->caller()), {request->request_id(), request->steps()},
-                             IsOwn(call->caller()));
-      },
-      Soon());
+  const absl::StatusOr<std::string> job = calls_.Trace(call->caller(), *request);
   if (!job.ok()) return ToGrpc(job.status());
   *response->mutable_header() = MakeHeader();
   response->set_job_id(*job);
