@@ -83,6 +83,7 @@ GradientSync::GradientSync(Communicator* communicator, Parameters* parameters)
 absl::StatusOr<std::unique_ptr<GradientSync>> GradientSync::Create(const Plan& plan, Communicator* communicator,
                                                                    Parameters* parameters) {
   std::unique_ptr<GradientSync> sync(new GradientSync(communicator, parameters));
+  sync->one_at_a_time_ = plan.spec().compare_executions();
   ADJOIN_ASSIGN_OR_RETURN(std::vector<GradientSum> sums, GradientSums(plan));
   for (GradientSum& planned : sums) {
     Sum& sum = sync->sums_.emplace_back();
@@ -155,6 +156,7 @@ void GradientSync::Start(int index) {
   sum.progress = Progress::kInFlight;
   in_flight_.push_back(index);
   bytes_in_flight_ += sum.bytes;
+  if (one_at_a_time_) FinishFirst();
 }
 
 void GradientSync::FinishFirst() {
