@@ -35,7 +35,7 @@ struct Candidate {
 
 class Search {
  public:
-  Search(const std::vector<RankStep>& steps, const std::function<double(int, int)>& work_of)
+  Search(const std::vector<RecordedStep>& steps, const std::function<double(int, int)>& work_of)
       : graph_(steps), work_of_(work_of), step_(graph_.Replay()) {}
 
   SlowParts Run() {
@@ -218,7 +218,8 @@ class Search {
 
 }  // namespace
 
-SlowParts FindSlowParts(const std::vector<RankStep>& steps, const std::function<double(int rank, int layer)>& work_of) {
+SlowParts FindSlowParts(const std::vector<RecordedStep>& steps,
+                        const std::function<double(int rank, int layer)>& work_of) {
   return Search(steps, work_of).Run();
 }
 

@@ -39,7 +39,8 @@ struct SlowParts {
 
 // `work_of`: how much a layer computes on a rank, in any unit, as the number of its cells: ranks are compared by their
 // time for one of it. 0: none.
-SlowParts FindSlowParts(const std::vector<RankStep>& steps, const std::function<double(int rank, int layer)>& work_of);
+SlowParts FindSlowParts(const std::vector<RecordedStep>& steps,
+                        const std::function<double(int rank, int layer)>& work_of);
 
 }  // namespace adjoin
 

@@ -77,7 +77,7 @@ class Recording {
       }
     }
   }
-  std::vector<RankStep> Finish() {
+  std::vector<RecordedStep> Finish() {
     for (size_t rank = 0; rank < steps_.size(); ++rank) steps_[rank].end = now_[rank];
     return steps_;
   }
@@ -85,7 +85,7 @@ class Recording {
 
  private:
   std::vector<int64_t> now_;
-  std::vector<RankStep> steps_;
+  std::vector<RecordedStep> steps_;
   uint64_t flows_ = 0;
 };
 
@@ -175,7 +175,7 @@ TEST(StepReplayTest, RandomStepsAgreeWithRelaxation) {
         step.Move(rank, peer, below(3 * kMs), 1 << below(5));
       }
     }
-    const std::vector<RankStep> steps = step.Finish();
+    const std::vector<RecordedStep> steps = step.Finish();
     const StepGraph graph(steps);
     StepGraph::Change change;
     change.work.resize(static_cast<size_t>(ranks));
@@ -219,7 +219,7 @@ TEST(SlowPartsTest, NothingIsSlowWhereWorkIsCutUnevenly) {
   Recording step(4);
   for (int rank = 0; rank < 4; ++rank) step.Work(rank, PartOf(0, false), (rank + 1) * 5 * kMs);
   step.MeetAll(kMs);
-  const std::vector<RankStep> steps = step.Finish();
+  const std::vector<RecordedStep> steps = step.Finish();
   EXPECT_TRUE(FindSlowParts(steps, [](int rank, int) { return rank + 1.0; }).parts.empty());
   EXPECT_FALSE(FindSlowParts(steps, Equal).parts.empty());
   // A rank alone with a layer has no like; one without cells neither.
@@ -271,7 +271,7 @@ TEST(SlowPartsTest, ASlowFileIsNamedAsThat) {
 
 TEST(SlowPartsTest, NothingToCompare) {
   EXPECT_TRUE(FindSlowParts({}, Equal).parts.empty());
-  EXPECT_TRUE(FindSlowParts(std::vector<RankStep>(4), Equal).parts.empty());
+  EXPECT_TRUE(FindSlowParts(std::vector<RecordedStep>(4), Equal).parts.empty());
   Recording alone(1);
   alone.Work(0, PartOf(0, false), kMs);
   EXPECT_TRUE(FindSlowParts(alone.Finish(), Equal).parts.empty());
@@ -292,7 +292,7 @@ TEST(StepOpsTest, TimeIsWorkOrWaiting) {
       {.kind = SpanKind::kWait, .index = 9, .peer = 1, .begin = at(2), .end = at(4)},
       {.kind = SpanKind::kWait, .peer = 1, .begin = at(6), .end = at(8)},  // for no message
   };
-  const RankStep step = StepOf(spans, /*rank=*/0, ClockAlignment());
+  const RecordedStep step = StepOf(spans, /*rank=*/0, ClockAlignment());
   EXPECT_EQ(step.begin, at(0));
   EXPECT_EQ(step.end, at(9));
   std::string text;

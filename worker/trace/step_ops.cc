@@ -156,11 +156,11 @@ class StepMaker {
 
 }  // namespace
 
-RankStep StepOf(absl::Span<const Span> spans, int rank, const ClockAlignment& clock) {
+RecordedStep StepOf(absl::Span<const Span> spans, int rank, const ClockAlignment& clock) {
   const auto step =
       std::find_if(spans.begin(), spans.end(), [](const Span& span) { return span.kind == SpanKind::kStep; });
   if (step == spans.end()) return {};
-  RankStep made;
+  RecordedStep made;
   made.begin = clock.OnRank0(step->begin);
   made.end = clock.OnRank0(step->end);
   made.ops = StepMaker(spans, *step, rank, clock).Make(PointsOf(spans, *step), step->end);

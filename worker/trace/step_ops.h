@@ -1,7 +1,7 @@
 // One step of one rank as a list: it works, posts messages, needs messages. Waiting is what is left, and follows from
 // the others (step_replay.h).
 //
-//   const RankStep step = StepOf(spans, /*rank=*/2, alignment);
+//   const RecordedStep step = StepOf(spans, /*rank=*/2, alignment);
 //
 // A pure function of what was recorded.
 #ifndef ADJOIN_WORKER_TRACE_STEP_OPS_H_
@@ -33,13 +33,14 @@ struct StepOp {
 
 inline int32_t PartOf(int32_t layer, bool backward) { return 2 * layer + (backward ? 1 : 0); }
 
-struct RankStep {
+// What one rank did in a step.
+struct RecordedStep {
   int64_t begin = 0, end = 0;  // on rank 0's clock; both 0: nothing was recorded
   std::vector<StepOp> ops;
 };
 
 // `spans`: with one of kind kStep, of which this is made; what is outside of it is left out.
-RankStep StepOf(absl::Span<const Span> spans, int rank, const ClockAlignment& clock);
+RecordedStep StepOf(absl::Span<const Span> spans, int rank, const ClockAlignment& clock);
 
 }  // namespace adjoin
 

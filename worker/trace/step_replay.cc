@@ -46,16 +46,16 @@ void ReplaceUnknown(std::vector<StepGraph::Message>& messages) {
 
 }  // namespace
 
-StepGraph::StepGraph(const std::vector<RankStep>& steps) : ops_(steps.size()), begins_(steps.size(), 0) {
+StepGraph::StepGraph(const std::vector<RecordedStep>& steps) : ops_(steps.size()), begins_(steps.size(), 0) {
   int64_t first = std::numeric_limits<int64_t>::max();
-  for (const RankStep& step : steps) first = std::min(first, step.begin);
+  for (const RecordedStep& step : steps) first = std::min(first, step.begin);
   struct Ends {
     const StepOp* send = nullptr;
     const StepOp* receive = nullptr;
     int64_t message = -1;
   };
   absl::flat_hash_map<uint64_t, Ends> flows;
-  for (const RankStep& step : steps) {
+  for (const RecordedStep& step : steps) {
     for (const StepOp& op : step.ops) {
       if (op.kind == StepOp::Kind::kSend) flows[op.flow].send = &op;
       if (op.kind == StepOp::Kind::kReceive) flows[op.flow].receive = &op;

@@ -1,7 +1,7 @@
 // Replays one step of all ranks from what was measured: every rank works and posts messages in its order, and goes on
 // past a receive once the message has come. Changed times then tell how long the step would have been.
 //
-//   const StepGraph graph(steps);                                    // a RankStep of each rank
+//   const StepGraph graph(steps);                                    // a RecordedStep of each rank
 //   const double measured = graph.Replay();                          // seconds
 //   const double without = graph.Replay({.work = shorter});
 //
@@ -32,7 +32,7 @@ class StepGraph {
   };
 
   // Messages whose two ends are not both there are left out.
-  explicit StepGraph(const std::vector<RankStep>& steps);
+  explicit StepGraph(const std::vector<RecordedStep>& steps);
 
   int ranks() const { return static_cast<int>(ops_.size()); }
   // Seconds of the step: from the first rank's beginning to the last one's end.

@@ -78,14 +78,14 @@ absl::StatusOr<std::optional<SlowParts>> SlowStep::AfterStep() {
     recorded.dropped = recorder_->recorded().dropped;
   }
   ADJOIN_ASSIGN_OR_RETURN(const ClockReading reading, ReadClocks(messages_, clock_));
-  RankStep mine = StepOf(recorded.spans, messages_.rank(), ClockAlignment(reading, reading));
+  RecordedStep mine = StepOf(recorded.spans, messages_.rank(), ClockAlignment(reading, reading));
   if (messages_.rank() != 0) {
     const Head head = {mine.begin, mine.end, mine.ops.size(), recorded.dropped};
     ADJOIN_RETURN_IF_ERROR(messages_.Send(0, &head, sizeof(head)));
     ADJOIN_RETURN_IF_ERROR(messages_.Send(0, mine.ops.data(), mine.ops.size() * sizeof(StepOp)));
     return std::nullopt;
   }
-  std::vector<RankStep> steps;
+  std::vector<RecordedStep> steps;
   steps.push_back(std::move(mine));
   uint64_t dropped = recorded.dropped;
   for (int rank = 1; rank < messages_.size(); ++rank) {
@@ -93,7 +93,7 @@ absl::StatusOr<std::optional<SlowParts>> SlowStep::AfterStep() {
     ADJOIN_RETURN_IF_ERROR(messages_.Recv(rank, &head, sizeof(head)));
     // Each span makes at most a few ops.
     if (head.ops > 4 * StepTrace::kMostSpans) return absl::InternalError("a rank's step has too many parts");
-    RankStep step;
+    RecordedStep step;
     step.begin = head.begin;
     step.end = head.end;
     step.ops.resize(head.ops);
