@@ -181,8 +181,11 @@ MovementCosts::Unit MovementCosts::CountUnit(int from, int read, Dims scaled) {
   }
   const auto source = a.WithShape(shape), wanted = b.WithShape(shape);
   if (!source.ok() || !wanted.ok()) return {};
-  const auto traffic =
-      BusiestTrafficOf({*source, need.readings.empty() ? *wanted : *need.to, need.readings, *wanted, need.source});
+  const auto traffic = BusiestTrafficOf({.from = *source,
+                                         .to = need.readings.empty() ? *wanted : *need.to,
+                                         .readings = need.readings,
+                                         .read = *wanted,
+                                         .source = need.source});
   if (!traffic.ok()) return {};
   // Whether a collective operation pays depends on the bytes, so none may be possible.
   return {*traffic, !traffic->has_groups};
@@ -213,8 +216,11 @@ MovementCosts::Pair MovementCosts::Count(int from, int read) {
   if (need.readings.empty() && need.source.empty() && need.layout == from) return {0, 0, true};
   int64_t scale = 1;
   if (const Unit* unit = UnitOf(from, read, &scale); unit != nullptr) return PairOf(from, read, unit->traffic, scale);
-  const auto traffic =
-      BusiestTrafficOf({source, *need.to, need.readings, need.read != nullptr ? *need.read : source, need.source});
+  const auto traffic = BusiestTrafficOf({.from = source,
+                                         .to = *need.to,
+                                         .readings = need.readings,
+                                         .read = need.read != nullptr ? *need.read : source,
+                                         .source = need.source});
   if (!traffic.ok()) return {kImpossible, kImpossible, false};
   return PairOf(from, read, *traffic, 1);
 }

@@ -193,7 +193,10 @@ class GroupsOfCounts {
     if (!own.whole || own.transfers < 2) return -1;
     // One leaf tells most often, without a list of all: every rank of an all-gather would make one.
     if (!others[own.first].whole || others[own.first].transfers != 1) return -1;
-    CollectiveGroup group{kind, {(broadcast ? from_ : to_).ranks()[root]}, own.volume, false};
+    CollectiveGroup group{.kind = kind,
+                          .ranks = {(broadcast ? from_ : to_).ranks()[root]},
+                          .elements = own.volume,
+                          .root_takes_part = false};
     for (int leaf : counts_.PartnersOf(broadcast ? Side::kFrom : Side::kTo, root)) {
       if (!others[leaf].whole || others[leaf].transfers != 1) return -1;
       if (leaves.ranks()[leaf] == group.ranks[0]) {
@@ -246,7 +249,8 @@ class GroupsOfCounts {
                         counts_.HaveSamePartners(Side::kTo, q, other);
       all = same || (other >= 0 && Exchanges(sources[i], other, members));
     }
-    const CollectiveGroup group{Kind::kAllSumReduce, members, sends.volume, true};
+    const CollectiveGroup group{
+        .kind = Kind::kAllSumReduce, .ranks = members, .elements = sends.volume, .root_takes_part = true};
     if (!all && !PlainListIsCheaper(group, dtype_)) return std::nullopt;
     const int index = Add(group);
     if (all) {
@@ -428,7 +432,11 @@ BusiestTraffic BusiestOfCounts(const TransferCounts& counts, const MovementView&
 }
 
 MovementView ViewOf(const MovementEnds& ends) {
-  return {ends.from, ends.to, ends.readings, ends.read.has_value() ? *ends.read : ends.from, ends.source};
+  return {.from = ends.from,
+          .to = ends.to,
+          .readings = ends.readings,
+          .read = ends.read.has_value() ? *ends.read : ends.from,
+          .source = ends.source};
 }
 
 absl::StatusOr<Distribution> SourceOf(const MovementView& ends) {
@@ -502,8 +510,10 @@ absl::StatusOr<BusiestTraffic> BusiestTrafficOf(const MovementView& ends) {
   return CountedOrScheduled<BusiestTraffic>(
       ends, [&](const TransferCounts& counts, int ranks) { return BusiestOfCounts(counts, ends, ranks); },
       [](const TwoWayTraffic& traffic) {
-        return BusiestTraffic{traffic.forward.busiest, traffic.adjoint.busiest, traffic.is_identity,
-                              !traffic.forward.algorithm.empty()};
+        return BusiestTraffic{.forward = traffic.forward.busiest,
+                              .adjoint = traffic.adjoint.busiest,
+                              .is_identity = traffic.is_identity,
+                              .has_groups = !traffic.forward.algorithm.empty()};
       });
 }
 
