@@ -1,11 +1,14 @@
 #include "planner/memory/step_memory.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <tuple>
 #include <utility>
 
 #include "base/status_macros.h"
+#include "layers/loss/loss_roles.h"
+#include "layers/rules/roles.h"
 #include "planner/memory/local_sizes.h"
 #include "planner/memory/step_simulation.h"
 #include "planner/memory/tensor_bytes.h"
@@ -16,9 +19,11 @@ namespace adjoin {
 namespace {
 
 constexpr int kLargest = 5;
-// Ranks to compare; of more ranks than kFew fewer, since each takes as long as all of a small job.
-constexpr size_t kMostSimulated = 4, kSimulatedOfMany = 2;
+// Ranks to compare: of those that run the same layers, and in all. Of more ranks than kFew fewer, since each takes as
+// long as all of a small job.
 constexpr size_t kFew = 64;
+constexpr size_t kAlikeOfFew = 4, kAlikeOfMany = 2;
+constexpr size_t kMostOfMany = 16;
 
 absl::StatusOr<int64_t> LocalBytes(PlanGeometry& geometry, const LayoutPlan& plan, int rank) {
   ADJOIN_ASSIGN_OR_RETURN(const Layout* layout, geometry.LayoutOf(plan));
@@ -91,34 +96,97 @@ absl::StatusOr<MemoryLedger> WithWhatStays(const Plan& plan, const ProgramPlan& 
 struct RankClass {
   int64_t bytes = 0;       // of its parts of values and parameters
   int64_t neighbours = 0;  // beside its parts in spatial dims: where halos come from
+  uint64_t runs = 0;       // a hash: of which values it has a part, and so which layers it runs
+  uint64_t shapes = 0;     // a hash of all its parts' extents
   int rank = 0;
 };
+
+uint64_t Mixed(uint64_t hash, uint64_t more) {
+  hash = (hash ^ more) * 0x9E3779B97F4A7C15u;
+  return hash ^ (hash >> 32);
+}
+
+// Takes the rank's part of the `number`-th parameter into its hash; an empty part is none.
+void AddHome(uint64_t number, const std::vector<int64_t>& shape, RankClass& of) {
+  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return;
+  of.shapes = Mixed(of.shapes, number);
+  for (const int64_t extent : shape) of.shapes = Mixed(of.shapes, static_cast<uint64_t>(extent));
+}
+
+// Likewise of the `number`-th value.
+void AddPart(uint64_t number, const std::vector<int64_t>& shape, RankClass& of) {
+  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return;
+  of.runs = Mixed(of.runs, number);
+  AddHome(number, shape, of);
+}
+
+// Tensors that the rank has only while a layer or a loss runs: the output before it moves, the prediction after it has.
+std::vector<const LayoutPlan*> LayoutsWithinSteps(const ProgramPlan& program) {
+  std::vector<const LayoutPlan*> layouts;
+  for (const LayerPlan& layer : program.layer()) {
+    if (OperatorOf(program, layer, kRoleOutput) != nullptr) layouts.push_back(&layer.compute());
+  }
+  for (const LossPlan& loss : program.loss()) {
+    for (const OperatorUse& use : loss.op()) {
+      if (use.role() == kRolePrediction) layouts.push_back(&program.op(use.index()).to());
+    }
+  }
+  return layouts;
+}
 
 absl::StatusOr<std::vector<RankClass>> ClassesOfRanks(const Plan& plan, PlanGeometry& geometry) {
   std::vector<RankClass> classes(plan.spec().ranks());
   for (size_t rank = 0; rank < classes.size(); ++rank) classes[rank].rank = static_cast<int>(rank);
+  uint64_t number = 0;
   for (const ValuePlan& value : plan.program(0).value()) {
     ADJOIN_ASSIGN_OR_RETURN(const Layout* layout, geometry.LayoutOf(value.layout()));
+    ++number;
     for (const int rank : layout->mesh().ranks()) {
       const Box part = layout->BoxOf(rank);
-      classes[rank].bytes += BytesOf(part.Shape(), layout->dtype());
+      const std::vector<int64_t> shape = part.Shape();
+      AddPart(number, shape, classes[rank]);
+      classes[rank].bytes += BytesOf(shape, layout->dtype());
       for (int dim = 2; dim < layout->dims() && !part.empty(); ++dim) {
         classes[rank].neighbours += (part[dim].lo > 0 ? 1 : 0) + (part[dim].hi < layout->shape()[dim] ? 1 : 0);
       }
     }
   }
+  for (const LayoutPlan* within : LayoutsWithinSteps(plan.program(0))) {
+    ADJOIN_ASSIGN_OR_RETURN(const Layout* layout, geometry.LayoutOf(*within));
+    ++number;
+    for (const int rank : layout->mesh().ranks()) AddPart(number, layout->LocalShape(rank), classes[rank]);
+  }
   for (const ParameterPlan& parameter : plan.parameter()) {
     ADJOIN_ASSIGN_OR_RETURN(const Layout* home, geometry.LayoutOf(parameter.home()));
+    ++number;
     const int copies = parameter.frozen() || parameter.buffer() ? 1 : 2 + StatesOf(plan.spec().train().optimizer());
     for (const int rank : home->mesh().ranks()) {
-      classes[rank].bytes += copies * BytesOf(home->LocalShape(rank), home->dtype());
+      const std::vector<int64_t> shape = home->LocalShape(rank);
+      AddHome(number, shape, classes[rank]);
+      classes[rank].bytes += copies * BytesOf(shape, home->dtype());
     }
   }
   return classes;
 }
 
-// Ranks among which that is which needs most, one of each class: those with the largest parts, and that with most
-// neighbours.
+// Ranks to compare among those that run the same layers, one of each class: first one with the largest parts, then one
+// with most neighbours. `alike`: the largest parts first.
+std::vector<int> RanksToCompareOf(const std::vector<RankClass>& alike, size_t most) {
+  const auto surrounded = std::max_element(alike.begin(), alike.end(),
+                                           [](const auto& a, const auto& b) { return a.neighbours < b.neighbours; });
+  std::vector<int> found;
+  std::set<std::pair<int64_t, uint64_t>> seen;
+  const auto add = [&](const RankClass& of) {
+    if (found.size() < most && seen.emplace(of.neighbours, of.shapes).second) found.push_back(of.rank);
+  };
+  add(alike.front());
+  add(*surrounded);
+  for (const RankClass& of : alike) add(of);
+  return found;
+}
+
+// Ranks among which that is which needs most. What a layer keeps tells more than the bytes of its output do, so some
+// are of each set of ranks that run the same layers, as the stages of a network that is divided by layers.
 absl::StatusOr<std::vector<int>> RanksToCompare(const Plan& plan, PlanGeometry& geometry) {
   if (plan.program().empty()) return std::vector<int>{0};
   ADJOIN_ASSIGN_OR_RETURN(std::vector<RankClass> classes, ClassesOfRanks(plan, geometry));
@@ -126,18 +194,26 @@ absl::StatusOr<std::vector<int>> RanksToCompare(const Plan& plan, PlanGeometry& 
   std::sort(classes.begin(), classes.end(), [](const RankClass& a, const RankClass& b) {
     return std::tuple(-a.bytes, -a.neighbours, a.rank) < std::tuple(-b.bytes, -b.neighbours, b.rank);
   });
-  const auto surrounded = std::max_element(classes.begin(), classes.end(),
-                                           [](const auto& a, const auto& b) { return a.neighbours < b.neighbours; });
-  const size_t most = classes.size() > kFew ? kSimulatedOfMany : kMostSimulated;
-  std::vector<int> found;
-  std::set<std::pair<int64_t, int64_t>> seen;
-  const auto add = [&](const RankClass& of) {
-    if (found.size() < most && seen.emplace(of.bytes, of.neighbours).second) found.push_back(of.rank);
-  };
-  add(classes.front());
-  add(*surrounded);
-  for (const RankClass& of : classes) add(of);
-  return found;
+  std::vector<std::vector<RankClass>> sets;  // that with the largest parts first
+  std::map<uint64_t, size_t> set_of;         // by RankClass::runs
+  for (const RankClass& of : classes) {
+    const auto [set, is_new] = set_of.emplace(of.runs, sets.size());
+    if (is_new) sets.emplace_back();
+    sets[set->second].push_back(of);
+  }
+  const bool many = classes.size() > kFew;
+  std::vector<std::vector<int>> found;
+  for (const std::vector<RankClass>& alike : sets) {
+    found.push_back(RanksToCompareOf(alike, many ? kAlikeOfMany : kAlikeOfFew));
+  }
+  // The first of each set, then the second: where not all are compared, none is left out for a second one of others.
+  std::vector<int> ranks;
+  for (size_t i = 0; i < kAlikeOfFew; ++i) {
+    for (const std::vector<int>& of_set : found) {
+      if (i < of_set.size() && (!many || ranks.size() < kMostOfMany)) ranks.push_back(of_set[i]);
+    }
+  }
+  return ranks;
 }
 
 absl::StatusOr<RankMemory> MemoryOfRank(const Plan& plan, int rank, PlanGeometry& geometry) {
