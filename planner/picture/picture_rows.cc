@@ -18,6 +18,7 @@
 #include "layers/rules/layer_kind.h"
 #include "layers/rules/layout_proto.h"
 #include "layers/rules/roles.h"
+#include "planner/plan/gradient_buckets.h"
 #include "planner/plan/layout_text.h"
 #include "primitives/geometry/shape_text.h"
 
@@ -88,7 +89,7 @@ class RowMaker {
     int layer = 0, input = 0;
   };
 
-  void Prepare();
+  absl::Status Prepare();
   absl::StatusOr<std::shared_ptr<const TensorCut>> CutOf(uint32_t value);
   TensorView ViewOf(const LayerPlan& layer) const;
   bool Follows(int layer) const;
@@ -99,6 +100,7 @@ class RowMaker {
   absl::Status AddMovement(const OperatorUse& use, std::vector<MovementRow>& list);
   absl::StatusOr<MovementFacts> KnownFactsOf(const OperatorPlan& op);
   absl::Status AddParameters(const LayerPlan& layer, PictureRow& row);
+  absl::Status AddGradient(int parameter, ParameterRow& shown);
   void SetTensorTexts(uint32_t value, PictureRow& row) const;
   void AddTimes(int layer, PictureRow& row) const;
   static void AddInputs(const std::vector<int>& rows, int own, PictureRow& row);
@@ -112,13 +114,15 @@ class RowMaker {
   std::vector<TensorView> views_;             // by value
   std::vector<int> row_of_;                   // by value; -1: none yet
   std::set<uint32_t> shown_parameters_;
+  std::vector<GradientSum> sums_;
+  std::map<int, const GradientSum*> sum_of_;  // by parameter
   // Blocks that come again have the same cuts and movements: by what decides them.
   std::map<std::string, std::shared_ptr<const TensorCut>> cuts_;
   std::map<std::string, MovementFacts> facts_;
   std::vector<PictureRow> rows_;
 };
 
-void RowMaker::Prepare() {
+absl::Status RowMaker::Prepare() {
   const int values = program_.value_size();
   readers_.resize(values);
   uses_.assign(values, 0);
@@ -137,6 +141,12 @@ void RowMaker::Prepare() {
       views_[loss.target()] = TensorView::WithoutChannels(dims);
     }
   }
+  if (!program_.training()) return absl::OkStatus();
+  ADJOIN_ASSIGN_OR_RETURN(sums_, GradientSums(plan_));
+  for (const GradientSum& sum : sums_) {
+    for (const int parameter : sum.parameters) sum_of_[parameter] = &sum;
+  }
+  return absl::OkStatus();
 }
 
 // The value's cut with the halos that its readers fetch.
@@ -221,6 +231,27 @@ void RowMaker::AddInputs(const std::vector<int>& rows, int own, PictureRow& row)
   row.inputs.assign(inputs.begin(), inputs.end());
 }
 
+absl::Status RowMaker::AddGradient(int parameter, ParameterRow& shown) {
+  shown.gradient = "gradient stays at home";
+  const auto found = sum_of_.find(parameter);
+  if (found == sum_of_.end()) return absl::OkStatus();
+  const GradientSum& sum = *found->second;
+  ADJOIN_ASSIGN_OR_RETURN(const MovementFacts facts, KnownFactsOf(sum.movement));
+  if (sum.parameters.size() == 1) {
+    shown.gradient = absl::StrCat("gradient ", FactsText(facts));
+    shown.bytes = facts.bytes;
+    return absl::OkStatus();
+  }
+  // A bucket has the algorithm that the gradient alone would have, and so the bytes but for what fills it up.
+  ADJOIN_ASSIGN_OR_RETURN(const MovementFacts own, KnownFactsOf(plan_.parameter(parameter).sync()));
+  shown.bytes = own.bytes;
+  shown.gradient =
+      absl::StrCat("gradient ", facts.kind, " with ", sum.parameters.size() - 1,
+                   sum.parameters.size() == 2 ? " other" : " others", " · ", BytesText(own.bytes), " of ",
+                   BytesText(facts.bytes), " in ", facts.messages, facts.messages == 1 ? " message" : " messages");
+  return absl::OkStatus();
+}
+
 absl::Status RowMaker::AddParameters(const LayerPlan& layer, PictureRow& row) {
   for (const ParameterUse& use : layer.parameter()) {
     const ParameterPlan& parameter = plan_.parameter(use.index());
@@ -234,12 +265,7 @@ absl::Status RowMaker::AddParameters(const LayerPlan& layer, PictureRow& row) {
     shown.home = HomeText(parameter.home());
     shown.trained = !parameter.buffer() && !parameter.frozen();
     if (shown.trained && program_.training()) {
-      shown.gradient = "gradient stays at home";
-      if (parameter.has_sync()) {
-        ADJOIN_ASSIGN_OR_RETURN(const MovementFacts facts, KnownFactsOf(parameter.sync()));
-        shown.gradient = absl::StrCat("gradient ", FactsText(facts));
-        shown.bytes = facts.bytes;
-      }
+      ADJOIN_RETURN_IF_ERROR(AddGradient(static_cast<int>(use.index()), shown));
     }
     row.parameters.push_back(std::move(shown));
   }
@@ -349,7 +375,7 @@ absl::Status RowMaker::AddOutputs() {
 }
 
 absl::StatusOr<std::vector<PictureRow>> RowMaker::Make() {
-  Prepare();
+  ADJOIN_RETURN_IF_ERROR(Prepare());
   for (int layer = 0; layer < program_.layer_size(); ++layer) ADJOIN_RETURN_IF_ERROR(AddLayer(layer));
   ADJOIN_RETURN_IF_ERROR(AddLosses());
   ADJOIN_RETURN_IF_ERROR(AddOutputs());

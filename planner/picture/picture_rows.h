@@ -35,9 +35,11 @@ struct MovementRow {
 
 struct ParameterRow {
   std::string name, shape, home;
-  bool trained = true;   // neither frozen nor a buffer
-  std::string gradient;  // how its gradients are added up: "gradient all-sum-reduce · ...", "gradient stays at home"
-  int64_t bytes = 0;     // that the busiest rank sends for that
+  bool trained = true;  // neither frozen nor a buffer
+  // How its gradients are added up: "gradient all-sum-reduce · ...", "gradient stays at home"; in a bucket
+  // (planner/plan/gradient_buckets.h) its share of the bucket's bytes.
+  std::string gradient;
+  int64_t bytes = 0;  // that the busiest rank sends for that
 };
 
 struct PictureRow {

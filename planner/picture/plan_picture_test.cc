@@ -1,7 +1,9 @@
 // Pictures of whole plans: of the examples, of many ranks and layers, and with names that are no friends.
 #include "planner/picture/plan_picture.h"
 
+#include <cstdint>
 #include <fstream>
+#include <map>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -9,12 +11,14 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "base/amount_text.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "layers/builtin/builtin_rules.h"
 #include "planner/picture/drawing.h"
 #include "planner/picture/row_folding.h"
 #include "planner/picture/row_lanes.h"
+#include "planner/plan/gradient_buckets.h"
 #include "planner/plan/plan_report.h"
 #include "planner/plan/planner.h"
 #include "planner/spec/spec_fixtures.h"
@@ -201,6 +205,38 @@ TEST(PlanPicture, BytesAreTheBusiestRanks) {
       }
     }
   }
+}
+
+// A picture shows the sums that are made: what `adjoin plan` lists.
+TEST(PlanPicture, GradientsAreInTheSumsThatThePlanHas) {
+  const Plan plan = PlanOfFile("examples/mnist/lenet5-hybrid.textproto");
+  const auto sums = GradientSums(plan);
+  ASSERT_TRUE(sums.ok()) << sums.status();
+  std::map<std::string, ParameterRow> shown;
+  for (const PictureRow& row : PageOf(plan).rows) {
+    for (const ParameterRow& parameter : row.parameters) shown.emplace(parameter.name, parameter);
+  }
+  bool has_bucket = false;
+  for (const GradientSum& sum : *sums) {
+    const auto facts = FactsOf(sum.movement);
+    ASSERT_TRUE(facts.ok()) << facts.status();
+    int64_t bytes = 0, filling = 0;
+    for (const int index : sum.parameters) {
+      const ParameterRow& parameter = shown[plan.parameter(index).name()];
+      SCOPED_TRACE(absl::StrCat(plan.parameter(index).name(), ": ", parameter.gradient));
+      bytes += parameter.bytes;
+      filling += 2 * sum.rows * static_cast<int64_t>(sizeof(float));
+      EXPECT_THAT(parameter.gradient, HasSubstr(absl::StrCat(" in ", facts->messages, " message")));
+      const bool with_others = sum.parameters.size() > 1;
+      has_bucket = has_bucket || with_others;
+      EXPECT_EQ(absl::StrContains(parameter.gradient, absl::StrCat(" with ", sum.parameters.size() - 1, " other")),
+                with_others);
+      EXPECT_EQ(absl::StrContains(parameter.gradient, absl::StrCat(" of ", BytesText(facts->bytes))), with_others);
+    }
+    EXPECT_LE(bytes, facts->bytes + filling);
+    EXPECT_GE(bytes + filling, facts->bytes);
+  }
+  EXPECT_TRUE(has_bucket);
 }
 
 // A network of so many equal residual blocks.

@@ -25,7 +25,9 @@ std::string KeyOf(const PictureRow& row, int own) {
     }
   }
   for (const ParameterRow& parameter : row.parameters) {
-    absl::StrAppend(&key, "|", parameter.shape, " ", parameter.home, " ", parameter.gradient);
+    // Blocks are alike whichever buckets their gradients are in.
+    absl::StrAppend(&key, "|", parameter.shape, " ", parameter.home, " ", parameter.gradient.empty(), " ",
+                    parameter.bytes);
   }
   return key;
 }
