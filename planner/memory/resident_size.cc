@@ -45,13 +45,14 @@ int64_t SharedBytes(int64_t bytes, int64_t messages, int64_t others) {
   return shared == 0 ? 0 : 2 * shared + messages * kLinesOfMessage;
 }
 
-// What the busiest rank touches of its own arena and of those of others; both stop at what arenas have.
+// What the busiest rank touches of its own arena and of those of others. Ranks send no more than others' arenas take,
+// so on average both stop at one arena.
 struct ArenaUse {
   int64_t own = 0, others = 0;
 
   void Add(const RankTraffic& busiest, int64_t ranks) {
     own = std::min(kArena, own + SharedBytes(busiest.bytes_received, busiest.messages_received, ranks - 1));
-    others = std::min(kMostPeers * kArena, others + SharedBytes(busiest.bytes_sent, busiest.messages_sent, ranks - 1));
+    others = std::min(kArena, others + SharedBytes(busiest.bytes_sent, busiest.messages_sent, ranks - 1));
   }
 };
 
@@ -82,7 +83,7 @@ absl::StatusOr<int64_t> SharedMemory(const Plan& plan) {
     ADJOIN_ASSIGN_OR_RETURN(const std::vector<GradientSum> sums, GradientSums(plan));
     for (const GradientSum& sum : sums) ADJOIN_RETURN_IF_ERROR(AddArenaUse(sum.movement, ranks, use));
   }
-  return use.own + std::min(use.others, std::min(ranks - 1, kMostPeers) * kArena);
+  return use.own + use.others;
 }
 
 // Returns the share of the first program's values, by bytes, that are on the heap of the rank.
