@@ -266,12 +266,15 @@ class Importer {
 
   // What is computed of parameters alone, and combined with a layer's output afterwards, needs layers that return them.
   absl::Status Apply(OpRule rule, const OpNode& node) {
+    const LayerBuilder::Mark before = builder_.Here();
     const absl::Status status = rule(node, builder_);
+    if (!status.ok()) builder_.Undo(before, node);
     for (const LayerBuilder::Lifts lifts :
          {LayerBuilder::Lifts::kParameters, LayerBuilder::Lifts::kConstants, LayerBuilder::Lifts::kWeights}) {
       if (status.ok() || !node.Changed().empty()) break;
       const absl::StatusOr<OpNode> lifted = builder_.WithLayersOfParameters(node, lifts);
       if (lifted.ok() && rule(*lifted, builder_).ok()) return absl::OkStatus();
+      builder_.Undo(before, node);
     }
     return status;
   }
@@ -303,8 +306,10 @@ class Importer {
   void ImportWindows(const WindowAttentionPattern& pattern) {
     const OpNode& last = graph_.nodes[pattern.last];
     if (builder_.Forgotten(pattern.input)) return builder_.Forget(last);
+    const LayerBuilder::Mark before = builder_.Here();
     const absl::Status status = AddWindowAttention(graph_, pattern, builder_);
     if (status.ok()) return;
+    builder_.Undo(before, last);
     refusals_.Add(last, std::string(status.message()));
     builder_.Forget(last);
   }
@@ -312,8 +317,10 @@ class Importer {
   void ImportAttention(const AttentionPattern& pattern) {
     const OpNode& last = graph_.nodes[pattern.last];
     if (builder_.Forgotten(pattern.input)) return builder_.Forget(last);
+    const LayerBuilder::Mark before = builder_.Here();
     const absl::Status status = AddAttention(graph_, pattern, builder_);
     if (status.ok()) return;
+    builder_.Undo(before, last);
     refusals_.Add(last, std::string(status.message()));
     builder_.Forget(last);
   }
@@ -323,7 +330,9 @@ class Importer {
     for (const std::string& value : {chain.query, chain.key_turned, chain.value}) {
       if (builder_.Forgotten(value)) return builder_.Forget(graph_.nodes[chain.last]);
     }
+    const LayerBuilder::Mark before = builder_.Here();
     if (AddAttentionChain(graph_, chain, builder_).ok()) return;
+    builder_.Undo(before, graph_.nodes[chain.last]);
     for (size_t i : chain.nodes) ImportNode(graph_.nodes[i]);
   }
 

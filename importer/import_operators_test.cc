@@ -1,5 +1,6 @@
 // Programs of a few operators, written here: which layers they become, and what is refused.
 #include <memory>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -8,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "importer/testing/made_program.h"
@@ -181,6 +183,45 @@ TEST(ImportOperatorsTest, MakesOneLayerOfAttentionThatIsWrittenByHand) {
     EXPECT_EQ(attention.scale(), 0.25);
     EXPECT_EQ(attention.causal(), causal);
     EXPECT_FALSE(attention.score_bias());
+  }
+}
+
+TEST(ImportOperatorsTest, AttendsWithAMaskOfOneNumber) {
+  for (const char* filled : {"zeros.default", "ones.default"}) {
+    Program program({2, 3, 5, 4});
+    program.Node("transpose.int", {{"self", "x"}, {"dim0", -2}, {"dim1", -1}}, "k", {2, 3, 4, 5});
+    program.Node("matmul.default", {{"self", "x"}, {"other", "k"}}, "scores", {2, 3, 5, 5});
+    program.Node(filled, {{"size", json::array()}}, "mask", {}, "", 12);
+    program.Node("masked_fill.Scalar", {{"self", "scores"}, {"mask", "mask"}, {"value", -3e38}}, "m", {2, 3, 5, 5});
+    program.Node("softmax.int", {{"self", "m"}, {"dim", -1}}, "p", {2, 3, 5, 5});
+    program.Node("matmul.default", {{"self", "p"}, {"other", "x"}}, "y", {2, 3, 5, 4});
+    const std::string text = Text(program.Import());
+    // Where all scores are the same number, the mask stays one of its own.
+    EXPECT_EQ(absl::StrContains(text, "matmul: attention("), std::string(filled) == "zeros.default") << text;
+    EXPECT_EQ(absl::StrContains(text, "softmax(masked_fill"), std::string(filled) == "ones.default") << text;
+  }
+}
+
+// The bias has two dims, which is found when the queries and keys have been turned.
+TEST(ImportOperatorsTest, LeavesNothingOfWhatIsNoAttention) {
+  Program program({2, 8, 5});
+  program.Parameter("p_bias", "bias", {5, 5});
+  program.Node("exp.default", {{"self", "p_bias"}}, "bias", {5, 5});
+  program.Node("view.default", {{"self", "x"}, {"size", {2, 2, 4, 5}}}, "a", {2, 2, 4, 5});
+  program.Node("transpose.int", {{"self", "a"}, {"dim0", 2}, {"dim1", 3}}, "q", {2, 2, 5, 4});
+  program.Node("transpose.int", {{"self", "q"}, {"dim0", 2}, {"dim1", 3}}, "k", {2, 2, 4, 5});
+  program.Node("tanh.default", {{"self", "q"}}, "v", {2, 2, 5, 4});
+  program.Node("matmul.default", {{"self", "q"}, {"other", "k"}}, "scores", {2, 2, 5, 5});
+  program.Node("add.Tensor", {{"self", "scores"}, {"other", "bias"}}, "biased", {2, 2, 5, 5});
+  program.Node("softmax.int", {{"self", "biased"}, {"dim", -1}}, "p", {2, 2, 5, 5});
+  program.Node("matmul.default", {{"self", "p"}, {"other", "v"}}, "y", {2, 2, 5, 4});
+  const auto model = program.Import();
+  ASSERT_TRUE(model.ok()) << model.status();
+  std::set<std::string> read;
+  for (const Layer& layer : model->layers) read.insert(layer.input().begin(), layer.input().end());
+  for (const Layer& layer : model->layers) {
+    EXPECT_FALSE(layer.has_attention());
+    EXPECT_TRUE(layer.name() == model->outputs[0] || read.count(layer.name()) == 1) << Text(model);
   }
 }
 

@@ -1,6 +1,8 @@
 // Programs that compute with parameters alone, with slices and with numbers of samples: which layers they become.
 #include <ctime>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -104,6 +106,67 @@ TEST(ImportValuesTest, WritesNumbersToSlices) {
   parameter.Node("zero_.default", {{"self", "s"}}, "z", {2});
   parameter.Node("add.Tensor", {{"self", "x"}, {"other", "p"}}, "y", {2, 4});
   EXPECT_THAT(parameter.Error(), HasSubstr("in place"));
+}
+
+// A product with 0 would be NaN where the element is infinite.
+TEST(ImportValuesTest, RefusesToReplaceWhatMayNotBeFinite) {
+  const auto error = [](const std::vector<std::pair<std::string, json>>& functions, bool slice, json number) {
+    Program program({2, 3, 4});
+    std::string last = "x";
+    for (const auto& [op, argument] : functions) {
+      const std::string next = absl::StrCat(last, "f");
+      std::vector<std::pair<std::string, json>> arguments = {{"self", last}};
+      if (!argument.is_null()) arguments.emplace_back(op == "pow.Tensor_Scalar" ? "exponent" : "other", argument);
+      if (op == "clamp.default") arguments.back().first = "min";
+      program.Node(op, arguments, next, {2, 3, 4}, "0,L['self'].block,Block");
+      last = next;
+    }
+    if (slice) {
+      program.Node("select.int", {{"self", last}, {"dim", 1}, {"index", 0}}, "s", {2, 4});
+      program.Node("fill_.Scalar", {{"self", "s"}, {"value", number}}, "f", {2, 4});
+    } else {
+      program.Node("ones.default", {{"size", {3, 4}}}, "ones", {3, 4}, "", 12);
+      program.Node("triu.default", {{"self", "ones"}}, "mask", {3, 4}, "", 12);
+      program.Node("masked_fill.Scalar", {{"self", last}, {"mask", "mask"}, {"value", number}}, last + "m", {2, 3, 4});
+      last += "m";
+    }
+    program.Node("neg.default", {{"self", last}}, "y", {2, 3, 4});
+    return program.Error();
+  };
+  const json infinite = {{"as_float", "-Infinity"}};
+  for (const bool slice : {false, true}) {
+    for (const json& number : {json(0.0), json(2.5)}) {
+      for (const char* op : {"log.default", "reciprocal.default", "rsqrt.default", "sqrt.default", "log1p.default"}) {
+        EXPECT_THAT(error({{op, nullptr}}, slice, number), HasSubstr("may be infinite or NaN since block.")) << op;
+        EXPECT_THAT(error({{op, nullptr}, {"tanh.default", nullptr}}, slice, number), HasSubstr("infinite or NaN"));
+        EXPECT_EQ(error({{"clamp.default", 0.5}, {op, nullptr}}, slice, number), "") << op;
+        EXPECT_EQ(error({{"square.default", nullptr}, {"add.Scalar", 1e-5}, {op, nullptr}}, slice, number), "") << op;
+      }
+      EXPECT_THAT(error({{"pow.Tensor_Scalar", -1.5}}, slice, number), HasSubstr("infinite or NaN"));
+      EXPECT_THAT(error({{"pow.Tensor_Scalar", 1.5}}, slice, number), HasSubstr("infinite or NaN"));
+      EXPECT_EQ(error({{"pow.Tensor_Scalar", 3}}, slice, number), "");
+      EXPECT_EQ(error({{"sin.default", nullptr}, {"exp.default", nullptr}}, slice, number), "");
+    }
+  }
+  EXPECT_THAT(error({{"log.default", nullptr}}, false, infinite), HasSubstr("infinite or NaN"));
+  EXPECT_EQ(error({{"tanh.default", nullptr}}, false, infinite), "");
+}
+
+// Minus infinity may be written over itself, but not a number over it.
+TEST(ImportValuesTest, FillsOneMaskAfterAnother) {
+  Program program({2, 4, 4});
+  program.Node("ones.default", {{"size", {4, 4}}}, "ones", {4, 4}, "", 12);
+  program.Node("triu.default", {{"self", "ones"}, {"diagonal", 1}}, "mask", {4, 4}, "", 12);
+  program.Node("tril.default", {{"self", "ones"}, {"diagonal", -2}}, "other", {4, 4}, "", 12);
+  const json infinite = {{"as_float", "-Infinity"}};
+  program.Node("masked_fill.Scalar", {{"self", "x"}, {"mask", "mask"}, {"value", infinite}}, "a", {2, 4, 4});
+  program.Node("masked_fill.Scalar", {{"self", "a"}, {"mask", "other"}, {"value", infinite}}, "b", {2, 4, 4});
+  program.Node("softmax.int", {{"self", "b"}, {"dim", -1}}, "y", {2, 4, 4});
+  EXPECT_EQ(Text(program.Import()),
+            "masked_fill: parameter(x); masked_fill_2: parameter(masked_fill); softmax: softmax(masked_fill_2)");
+  // A row of minus infinities would be NaN.
+  program.Node("masked_fill.Scalar", {{"self", "y"}, {"mask", "mask"}, {"value", 0.0}}, "z", {2, 4, 4});
+  EXPECT_THAT(program.Error(), HasSubstr("may be infinite or NaN since masked_fill,"));
 }
 
 TEST(ImportValuesTest, TakesElementsByFixedIndices) {

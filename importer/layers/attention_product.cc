@@ -381,7 +381,7 @@ absl::Status AddBias(ConstantTensor bias, HeadsRequest& request) {
 }
 
 bool EachRowKeepsSome(const ConstantTensor& bias) {
-  const int64_t keys = bias.shape.empty() ? 0 : bias.shape.back();
+  const int64_t keys = bias.shape.empty() ? 1 : bias.shape.back();  // one number is for all
   bool keeps = false;
   for (int64_t i = 0; i < bias.Elements(); ++i) {
     keeps = keeps || bias.At(i) == 0;

@@ -1,6 +1,7 @@
 #include "importer/layers/layer_builder.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -308,6 +309,9 @@ absl::StatusOr<std::string> LayerBuilder::Append(const OpNode& node, Layer layer
   }
   layer.set_name(layer.name().empty() ? NameOf(node, parameters) : Unique(layer.name()));
   ADJOIN_RETURN_IF_ERROR(TakeParameters(parameters, layer));
+  if (layer.has_parameter() && parameters.size() == 1 && graph_.buffers.count(parameters[0].second) > 0) {
+    buffer_of_[layer.name()] = parameters[0].second;
+  }
   names_.insert(layer.name());
   if (trained) trained_.insert(layer.name());
   index_[layer.name()] = layers_.size();
@@ -446,6 +450,46 @@ void LayerBuilder::AddUnreadBuffer(const std::string& role, const std::string& s
     (*layer.mutable_parameter_name())[role] = name;
   }
   weights_.push_back({in_job, parameter_names_.count(name) > 0 ? name : ""});
+}
+
+void LayerBuilder::Undo(const Mark& mark, const OpNode& node) {
+  beside_ = mark.beside;
+  if (layers_.size() == mark.layers && weights_.size() == mark.weights) return;
+  while (layers_.size() > mark.layers) {
+    Layer layer = layers_.back();
+    layers_.pop_back();
+    const std::string name = layer.name();
+    names_.erase(name);
+    index_.erase(name);
+    shapes_.erase(name);
+    trained_.erase(name);
+    constant_kinds_.erase(name);
+    buffer_of_.erase(name);
+    if (layer.parameter().combine() == "value") {
+      for (auto at = parameter_layers_.begin(); at != parameter_layers_.end();) {
+        at = at->second == name ? parameter_layers_.erase(at) : std::next(at);
+      }
+    }
+    if (layer.input_size() != 1) continue;
+    const std::string source = layer.input(0);
+    layer.clear_name();
+    layer.clear_input();
+    const auto step = step_layers_.find(absl::StrCat(layer.SerializeAsString(), source));
+    if (step != step_layers_.end() && step->second == name) step_layers_.erase(step);
+  }
+  for (; weights_.size() > mark.weights; weights_.pop_back()) {
+    const ImportedWeight& weight = weights_.back();
+    constant_owner_.erase(weight.name);
+    owner_.erase(weight.source);
+    role_.erase(weight.source);
+  }
+  elements_.resize(std::min(elements_.size(), layers_.size()));
+  constant_elements_ = mark.constant_elements;
+  next_constant_ = mark.next_constant;
+  for (const std::string& output : node.outputs) {
+    const auto value = values_.find(output);
+    if (value != values_.end() && names_.count(value->second.source) == 0) values_.erase(value);
+  }
 }
 
 void LayerBuilder::Forget(const OpNode& node) {

@@ -29,6 +29,7 @@
 #include "importer/constants/constant_evaluator.h"
 #include "importer/constants/constant_tensor.h"
 #include "importer/graph/op_graph.h"
+#include "importer/layers/layer_elements.h"
 #include "importer/layers/parameter_view.h"
 #include "importer/layers/value_view.h"
 #include "proto/job.pb.h"
@@ -176,6 +177,20 @@ class LayerBuilder {
   // The node's outputs have no layer, and nothing is known of them.
   void Forget(const OpNode& node);
 
+  // What a rule that fails has added so far does not stay: Undo(Here() before it, its node).
+  struct Mark {
+    size_t layers = 0, weights = 0;
+    int64_t constant_elements = 0;
+    int next_constant = 0;
+    std::string beside;
+  };
+  Mark Here() const { return {layers_.size(), weights_.size(), constant_elements_, next_constant_, beside_}; }
+  void Undo(const Mark& mark, const OpNode& node);
+
+  // Errors: kInvalidArgument: where some elements of `value` become `number` by products and sums, others than in
+  // PyTorch would follow, since some may not be finite.
+  absl::Status CheckReplaceable(const std::string& value, double number);
+
   // -- Results.
   // The layer or field that a value is, as it is: changes of its shape become layers. A parameter becomes one for each
   // sample of `beside`, a layer or field; "": of the last layer. Errors: as Add.
@@ -258,6 +273,9 @@ class LayerBuilder {
   std::map<std::string, std::vector<std::string>> own_views_;    // of a value in own_: those that were made of it
   std::map<std::string, TensorInfo> lifted_;                     // values that WithLayersOfParameters made
   std::map<std::string, std::string> parameter_layers_;          // of a parameter's part: the layer that returns it
+  std::vector<LayerElements> elements_;                          // of the first ones of layers_
+  std::map<std::string, LayerElements> constant_kinds_;          // of constants that layers have, by the layer
+  std::map<std::string, std::string> buffer_of_;                 // of layers that have a buffer: its value
   std::string beside_;  // the last layer or field of floating-point numbers that has a batch
 };
 

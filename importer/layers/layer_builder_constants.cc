@@ -1,8 +1,10 @@
 // What a program computes of no input, as buffers of LayerBuilder's layers.
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/printable_text.h"
 #include "base/status_macros.h"
 #include "importer/layers/layer_builder.h"
 
@@ -53,6 +55,7 @@ absl::StatusOr<std::optional<double>> LayerBuilder::NumberOf(const std::string& 
 // An equal one that another layer has is shared.
 absl::Status LayerBuilder::TakeConstant(ConstantTensor constant, Layer& layer) {
   if (constant.Elements() == 0) return absl::InvalidArgumentError("it reads a constant without elements");
+  constant_kinds_[layer.name()] = ElementsOf(constant);
   for (const ImportedWeight& weight : weights_) {
     if (!weight.constant.has_value() || !AreEqual(*weight.constant, constant)) continue;
     layer.set_weights_of(constant_owner_.at(weight.name));
@@ -115,6 +118,35 @@ absl::Status LayerBuilder::AddConstant(const OpNode& node, const std::string& va
   if (!aligned.moved) return SetResult(node, made, ValueView::OfValue(shape));
   ADJOIN_ASSIGN_OR_RETURN(ValueView view, aligned.ResultOf(shape, Batch()));
   return SetResult(node, made, std::move(view));
+}
+
+absl::Status LayerBuilder::CheckReplaceable(const std::string& value, double number) {
+  ADJOIN_RETURN_IF_ERROR(CheckReadable(value));
+  // Layers are read after those that they read.
+  while (elements_.size() < layers_.size()) {
+    const Layer& layer = layers_[elements_.size()];
+    std::vector<LayerElements> inputs;
+    for (const std::string& input : layer.input()) {
+      const auto found = index_.find(input);
+      inputs.push_back(found == index_.end() ? LayerElements() : elements_[found->second]);
+    }
+    LayerElements weight;
+    if (const auto known = constant_kinds_.find(layer.name()); known != constant_kinds_.end()) weight = known->second;
+    if (const auto buffer = buffer_of_.find(layer.name()); buffer != buffer_of_.end()) {
+      const absl::StatusOr<ConstantTensor> constant = ConstantOf(buffer->second);
+      weight.kind = constant.ok() ? ElementsOf(*constant).kind : LayerElements::Kind::kUnknown;
+    }
+    elements_.push_back(ElementsOf(layer, inputs, weight));
+  }
+  const auto found = index_.find(ValueOf(value).source);
+  if (found == index_.end()) return absl::OkStatus();
+  const LayerElements& elements = elements_[found->second];
+  if (elements.kind == LayerElements::Kind::kFinite) return absl::OkStatus();
+  // The sum of two minus infinities is one.
+  if (elements.kind == LayerElements::Kind::kMinusInfinity && number == -INFINITY) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("it replaces elements that may be infinite or NaN since ", PrintableText(elements.from),
+                   ", and no layer leaves them unread; right would be finite ones, as by clamp(min=1e-6) before"));
 }
 
 absl::StatusOr<std::string> LayerBuilder::ConstantPerSample(const OpNode& node, ConstantTensor constant,

@@ -140,6 +140,7 @@ absl::Status LayerBuilder::FillSlice(const OpNode& node, double number) {
   }
   const auto& [whole, range] = found->second;
   ADJOIN_RETURN_IF_ERROR(CheckReadable(whole));
+  ADJOIN_RETURN_IF_ERROR(CheckReplaceable(whole, number));
   const auto from = lifted_from_.find(whole);
   const std::string changed = from == lifted_from_.end() ? whole : from->second;
   if (graph_.parameters.count(changed) > 0) {

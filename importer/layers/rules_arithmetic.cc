@@ -278,6 +278,7 @@ absl::Status Clamp(const OpNode& node, LayerBuilder& builder) {
 absl::Status AddMasked(const OpNode& node, LayerBuilder& builder, const std::string& x, ConstantTensor mask,
                        double number) {
   ADJOIN_RETURN_IF_ERROR(CheckKeeps(node, builder, x, /*shape=*/true));
+  ADJOIN_RETURN_IF_ERROR(builder.CheckReplaceable(x, number));
   ConstantTensor keeps = mask;
   keeps.dtype = mask.dtype = DType::kFloat64;
   keeps.reals.clear();
