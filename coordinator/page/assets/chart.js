@@ -3,6 +3,8 @@ import {el} from "./dom.js";
 import {number} from "./text.js";
 import {smoothed, thinned} from "./runs.js";
 
+const kMost = 1e307;  // drawn: of larger values there are no differences
+const kMostTicks = 20;
 const kLeft = 56, kRight = 10, kTop = 8, kBottom = 26, kHeight = 220;
 
 // `runs`: [{name, points}], each with its own colour and kind of line. `mark`: a step, or null for the last one.
@@ -18,7 +20,8 @@ export function chart({title, runs, width, log, weight, mark, onMark}) {
   const [low, high] = range(shown, log);
   const scale = log ? Math.log10 : (value) => value;
   const x = (step) => kLeft + (width - kLeft - kRight) * (last > first ? (step - first) / (last - first) : 0.5);
-  const y = (value) => kTop + (kHeight - kTop - kBottom) * (1 - (scale(value) - scale(low)) / (scale(high) - scale(low)));
+  const part = (value) => (scale(Math.min(high, Math.max(low, value))) - scale(low)) / (scale(high) - scale(low));
+  const y = (value) => kTop + (kHeight - kTop - kBottom) * (1 - part(value));
   const at = mark === null ? last : Math.min(last, Math.max(first, mark));
   const values = lines.map(({name, points, i}) => ({name, i, point: nearest(points, at)}));
   const told = values.map(({name, point}) => `${name} ${point ? number(point[1]) : "–"}`).join(", ");
@@ -56,7 +59,14 @@ export function chart({title, runs, width, log, weight, mark, onMark}) {
       el("p", {class: "soft"}, "Values of 0 and below are not drawn on this scale.") : null);
 }
 
-function range(lines, log) {
+// The least and the largest value of an axis, both finite, above 0 where it is logarithmic.
+export function range(lines, log) {
+  const [low, high] = withMargin(lines, log);
+  return log ? [Math.max(Number.MIN_VALUE, low), Math.min(Number.MAX_VALUE, high)] :
+    [Math.max(-kMost, low), Math.min(kMost, high)];
+}
+
+function withMargin(lines, log) {
   let low = Infinity, high = -Infinity;
   for (const {points} of lines) {
     for (const [, value] of points) {
@@ -64,18 +74,19 @@ function range(lines, log) {
       high = Math.max(high, value);
     }
   }
+  if (!log) [low, high] = [low, high].map((value) => Math.min(kMost, Math.max(-kMost, value)));
   // Smoothing a value that stays the same leaves it but for rounding.
   if (high - low <= 1e-9 * Math.max(Math.abs(low), Math.abs(high))) {
     return log ? [low / 2, high * 2] : [low - (Math.abs(low) / 2 || 1), high + (Math.abs(high) / 2 || 1)];
   }
-  const margin = log ? (high / low) ** 0.04 : (high - low) * 0.04;
+  const margin = log ? 10 ** ((Math.log10(high) - Math.log10(low)) * 0.04) : (high - low) * 0.04;
   return log ? [low / margin, high * margin] : [low - margin, high + margin];
 }
 
-function ticks(low, high, log) {
+export function ticks(low, high, log) {
   if (log && high / low >= 10) {
     const all = [];
-    for (let e = Math.ceil(Math.log10(low)); 10 ** e <= high; ++e) all.push(10 ** e);
+    for (let e = Math.max(-323, Math.ceil(Math.log10(low))); e <= 308 && 10 ** e <= high; ++e) all.push(10 ** e);
     const every = Math.ceil(all.length / 6);
     return all.filter((_, i) => i % every === 0);
   }
@@ -83,7 +94,9 @@ function ticks(low, high, log) {
   const unit = 10 ** Math.floor(Math.log10(rough));
   const stride = unit * [1, 2, 5, 10].find((factor) => unit * factor >= rough);
   const all = [];
-  for (let i = Math.ceil(low / stride); i * stride <= high; ++i) all.push(Number((i * stride).toPrecision(12)));
+  for (let i = Math.ceil(low / stride); i * stride <= high && all.length < kMostTicks; ++i) {
+    all.push(Number((i * stride).toPrecision(12)));
+  }
   return all;
 }
 
