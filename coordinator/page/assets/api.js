@@ -7,21 +7,21 @@ export class ApiError extends Error {
   }
 }
 
-const kPatience = 15000, kBusy = 500;  // milliseconds
+const kPatience = 15000, kBusy = [500, 1500];  // milliseconds
 
 const moment = (ms) => new Promise((done) => setTimeout(done, ms));
 
-// Where the coordinator is busy, a question that changes nothing is asked twice.
-async function ask(path, options, again = options.method === undefined) {
+// Where the coordinator is busy, a question that changes nothing is asked again: `pauses` before it.
+async function ask(path, options, pauses = options.method === undefined ? kBusy : []) {
   let response;
   try {
     response = await fetch(path, {...options, cache: "no-store", signal: AbortSignal.timeout(kPatience)});
   } catch (error) {
     throw new ApiError(0, "the coordinator does not answer: " + error.message);
   }
-  if (again && (response.status === 429 || response.status === 503)) {
-    await moment(kBusy);
-    return ask(path, options, false);
+  if (pauses.length > 0 && (response.status === 429 || response.status === 503)) {
+    await moment(pauses[0]);
+    return ask(path, options, pauses.slice(1));
   }
   let answer = null;
   try {

@@ -3,11 +3,13 @@
 //   title              for the window
 //   async load()       gets what has changed
 //   nodes()            what to show of it
+//   part               what load() loads now, where that is a part of the view
 import {get} from "./api.js";
 import {show} from "./dom.js";
 import {JobView} from "./job_view.js";
 import {JobsView} from "./jobs_view.js";
 import {DifferenceView} from "./difference_view.js";
+import {forgetAsked} from "./parts.js";
 import {WorkersView} from "./workers_view.js";
 
 const kViews = {jobs: JobsView, job: JobView, workers: WorkersView, difference: DifferenceView};
@@ -18,7 +20,7 @@ const alertLine = document.getElementById("alert");
 const live = document.getElementById("live");
 let view = null;
 let timer = 0;
-let turn = 0;  // grows with every change of the view: what an earlier one still loads is not shown
+const loading = new Map();  // views and parts that are being loaded, and whether they have to be once more
 
 function showAlert(text) {
   alertLine.hidden = text === "";
@@ -32,35 +34,50 @@ const context = {
     show(main, view.nodes());
   },
   reload() {
-    load(turn);
+    load();
   },
   // After an action: `error` or null, and a line for people.
   acted(error, line) {
     showAlert(error === null ? "" : error.message);
     if (line) live.textContent = line;
     context.draw();
-    if (error !== null || line.endsWith("is done")) load(turn);
+    if (error !== null || line.endsWith("is done")) load();
   },
 };
 
-async function load(of) {
+const shown = () => view.part ?? view;
+
+// One at a time of each view or part. What is not shown any more when it has come is dropped.
+async function load() {
   clearTimeout(timer);
+  const of = shown();
+  if (loading.has(of)) {
+    loading.set(of, true);
+    return;
+  }
+  loading.set(of, false);
   let next = kBetween;
   try {
     await view.load();
-    if (of !== turn) return;
-    showAlert("");
-    context.draw();
-    document.title = view.title + " · Adjoin";
+    if (of === shown()) {
+      showAlert("");
+      context.draw();
+      document.title = view.title + " · Adjoin";
+    }
   } catch (error) {
-    if (of !== turn) return;
-    if (error.status === 401) return location.reload();  // the answer has the form to sign in with
-    showAlert(error.message);
-    if (error.status === undefined) console.error(error);
-    next = kAfterError;
+    if (of === shown()) {
+      if (error.status === 401) return location.reload();  // the answer has the form to sign in with
+      showAlert(error.message);
+      if (error.status === undefined) console.error(error);
+      next = kAfterError;
+    }
   }
+  const again = loading.get(of);
+  loading.delete(of);
+  if (of !== shown()) return;
   clearTimeout(timer);
-  if (!document.hidden) timer = setTimeout(() => load(of), next);
+  if (again) return load();
+  if (!document.hidden) timer = setTimeout(load, next);
 }
 
 function open() {
@@ -80,17 +97,17 @@ function open() {
     if (link.hash === "#/" + parts[0]) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
-  ++turn;
+  forgetAsked();
   showAlert("");
   live.textContent = "";
-  if (view !== null && view.goTo !== undefined && view.name === name && view.goTo(next)) return load(turn);
+  if (view !== null && view.goTo !== undefined && view.name === name && view.goTo(next)) return load();
   const first = view === null;
   const View = kViews[name] ?? JobsView;
   view = new View(context, next);
   view.name = name;
   show(main, view.nodes());
   if (!first) main.focus();
-  load(turn);
+  load();
 }
 
 async function begin() {
@@ -110,6 +127,6 @@ async function begin() {
 addEventListener("hashchange", open);
 addEventListener("resize", () => view !== null && context.draw());
 document.addEventListener("visibilitychange", () => {
-  if (!document.hidden && view !== null) load(turn);
+  if (!document.hidden && view !== null) load();
 });
 begin();

@@ -1,5 +1,5 @@
 // The loss and all other metrics of a job over its steps, beside those of other jobs.
-import {get} from "./api.js";
+import {get, jobPath} from "./api.js";
 import {chart} from "./chart.js";
 import {el} from "./dom.js";
 import {jobLink} from "./parts.js";
@@ -30,10 +30,10 @@ export class CurvesTab {
     const settled = isFinal(described.job.state);
     const begun = settled || Number(described.job.progress?.step ?? 0) > 0;
     if (!begun && this.runs.length === 1) return;
+    this.runs[0].ended = settled;
     for (const [i, run] of this.runs.entries()) {
-      if (i === 0 && settled && run.settled) continue;
+      if (i > 0) await run.look();
       await run.load();
-      if (i === 0) run.settled = settled && run.whole && run.error === "";
     }
   }
 
@@ -44,13 +44,18 @@ export class CurvesTab {
   }
 
   async add(form) {
-    const job = form.elements.job.value.trim();
-    if (job === "" || this.runs.some((run) => run.job === job)) return;
-    this.wrong = this.runs.length >= kMostRuns ? `at most ${kMostRuns} jobs over each other` : "";
-    if (this.wrong === "") {
-      this.runs.push(new Run(job));
-      form.reset();
+    const name = form.elements.job.value.trim();
+    if (name === "") return;
+    try {
+      const {job_id: job} = (await get(jobPath(name))).described.job;
+      const many = this.runs.length >= kMostRuns;
+      this.wrong = many ? `at most ${kMostRuns} jobs over each other` : "";
+      if (!many && !this.runs.some((run) => run.job === job)) this.runs.push(new Run(job));
+      if (!many) form.reset();
+    } catch (error) {
+      this.wrong = error.message;
     }
+    this.context.draw();
     this.context.reload();
   }
 

@@ -4,6 +4,7 @@ import {el, table} from "./dom.js";
 import {time} from "./text.js";
 
 const kKept = 2000;
+const kMostRequests = 100;  // of one load
 
 export class EventsTab {
   events = [];
@@ -14,7 +15,7 @@ export class EventsTab {
   }
 
   async load() {
-    for (;;) {
+    for (let i = 0; i < kMostRequests; ++i) {
       const {event} = await get(jobPath(this.job) + "/events", {after: this.after});
       if (event.length === 0) return;
       this.events = [...this.events, ...event].slice(-kKept);

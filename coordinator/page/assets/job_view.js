@@ -1,5 +1,5 @@
 // One job: what it does now, and tabs with all else of it. A further tab is a line of kTabs and a module beside this
-// one: a class with load() and nodes(), as a view has, made once and given the job's newest description.
+// one: a class with load() and nodes(), as a view has, made once for a job and given its newest description.
 import {get, jobPath} from "./api.js";
 import {CurvesTab} from "./curves_tab.js";
 import {el, facts} from "./dom.js";
@@ -15,6 +15,7 @@ const kTabs = [["curves", "Curves", CurvesTab], ["ranks", "Ranks", RanksTab], ["
 
 export class JobView {
   answer = null;
+  job = "";  // the id of the job that is shown; `id` may be a name, which comes to mean a later job
   tabs = {};
 
   constructor(context, {parts}) {
@@ -32,17 +33,37 @@ export class JobView {
   }
 
   choose(name) {
-    const [key, , Tab] = kTabs.find(([known]) => known === name) ?? kTabs[0];
-    this.tab = key;
-    this.tabs[key] ??= new Tab(this.context, this.id);
+    [this.tab] = kTabs.find(([known]) => known === name) ?? kTabs[0];
+    if (this.job !== "") this.make();
+  }
+
+  make() {
+    const [, , Tab] = kTabs.find(([key]) => key === this.tab);
+    this.tabs[this.tab] ??= new Tab(this.context, this.job);
+  }
+
+  // The tab, once the job is known.
+  get part() {
+    return this.tabs[this.tab];
   }
 
   async load() {
-    const answer = await get(jobPath(this.id));
+    const {part} = this;
+    const answer = await get(jobPath(this.id), {ranks_from: this.tabs.ranks?.from || ""});
+    const job = answer.described.job.job_id;
+    if (part !== this.part) return;  // another one was chosen meanwhile, and is loaded
     this.answer = answer;
-    this.title = answer.described.job.job_id;
+    this.title = job;
+    if (job !== this.job) {
+      this.job = job;
+      this.tabs = {};
+      this.make();
+      this.context.draw();
+      this.context.reload();  // the tab
+      return;
+    }
     this.context.draw();
-    await this.tabs[this.tab].load(answer);
+    await part.load(answer);
   }
 
   nodes() {

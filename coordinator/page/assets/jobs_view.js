@@ -28,8 +28,10 @@ export class JobsView {
   }
 
   async load() {
-    const query = {page_size: kPageSize, page_token: this.token, state: this.state, owner: this.owner};
+    const {token, state, owner} = this;
+    const query = {page_size: kPageSize, page_token: token, state, owner};
     const [jobs, workers] = await Promise.all([get("/api/jobs", query), get("/api/workers", {count: 0})]);
+    if (token !== this.token || state !== this.state || owner !== this.owner) return;  // others were chosen meanwhile
     this.answer = jobs;
     this.workers = workers;
   }

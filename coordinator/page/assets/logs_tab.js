@@ -13,6 +13,7 @@ export class LogsTab {
   follow = true;
   dropped = false;
   loading = true;
+  turn = 0;  // grows with every choice: what came for an earlier one is dropped
 
   constructor(context, job) {
     this.context = context;
@@ -21,10 +22,10 @@ export class LogsTab {
 
   async load({described}) {
     this.ranks = described.job.ranks;
-    const {rank} = this;
+    const {rank, turn} = this;
     for (let i = 0; i < kMostRequests; ++i) {
       const answer = await get(jobPath(this.job) + "/logs", {from: this.from, rank});
-      if (rank !== this.rank) return;  // chosen meanwhile
+      if (turn !== this.turn) return;
       if (answer.next === this.from) break;
       this.from = answer.next;
       this.lines.push(...answer.line);
@@ -43,6 +44,7 @@ export class LogsTab {
   }
 
   choose(rank) {
+    ++this.turn;
     this.rank = rank;
     this.lines = [];
     this.from = "0";

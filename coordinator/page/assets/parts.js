@@ -43,11 +43,23 @@ export function actionsOf(job) {
   return job.state === "FAILED" || job.state === "CANCELLED" ? ["retry"] : [];
 }
 
-// Buttons. Cancelling is asked for twice, in the page itself: `asked` remembers for which job.
-const asked = new Set();
+// Buttons. Cancelling is asked for twice, in the page itself: `asked` remembers for which jobs, for a while.
+const kAskedFor = 10000;  // milliseconds
+const asked = new Map();  // timers by job
+
+function forget(job) {
+  clearTimeout(asked.get(job));
+  asked.delete(job);
+}
+
+// The view has changed.
+export function forgetAsked() {
+  for (const job of [...asked.keys()]) forget(job);
+}
+
 export function buttonsOf(job, after) {
   const run = async (action) => {
-    asked.delete(job.job_id);
+    forget(job.job_id);
     try {
       await act(job.job_id, action);
       after(null, `${job.job_id}: ${action} is done`);
@@ -63,7 +75,10 @@ export function buttonsOf(job, after) {
     return el("button", {type: "button", class: action === "cancel" ? "danger" : null,
       "aria-label": `${text} ${job.job_id}`, onclick: () => {
         if (sure) return run(action);
-        asked.add(job.job_id);
+        asked.set(job.job_id, setTimeout(() => {
+          forget(job.job_id);
+          after(null, `${job.job_id} is not cancelled`);
+        }, kAskedFor));
         after(null, `press again to cancel ${job.job_id}`);
       }}, text);
   }));

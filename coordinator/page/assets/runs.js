@@ -1,10 +1,12 @@
 // The numbers that a job has written to metrics.jsonl, each step once: an attempt that begins anew writes a file of its
 // own, which does again the steps that were lost.
 import {get, jobPath} from "./api.js";
+import {isFinal} from "./text.js";
 
 const kMostPoints = 20000;  // of one metric: then every second one goes
 const kMostRequests = 8;    // of one load, of 1 MiB each
 const kMostMetrics = 200;
+const kBetweenLooks = 10000, kAfterError = 4000, kLongest = 60000;  // milliseconds
 const kNoMetrics = new Set(["type", "step", "epoch", "samples", "correct", "skipped"]);
 
 export class Series {
@@ -25,8 +27,11 @@ export class Series {
 export class Run {
   series = new Map();  // by metric: "loss", "validation.loss"
   error = "";
-  whole = false;    // all that there was has been read
-  settled = false;  // and nothing more will come
+  ended = false;   // the job
+  #whole = false;  // all that there was when it had ended has been read
+  #errors = 0;     // one after another
+  #nextLoad = 0;   // not before
+  #nextLook = 0;
   #epoch = 0;
   #next = 0;
   #lastStep = new Map();  // taken, by type
@@ -36,7 +41,22 @@ export class Run {
     this.job = job;
   }
 
+  // Whether the job has ended, asked seldom.
+  async look() {
+    if (this.ended && this.#whole || Date.now() < this.#nextLook) return;
+    this.#nextLook = Date.now() + kBetweenLooks;
+    try {
+      this.ended = isFinal((await get(jobPath(this.job))).described.job.state);
+    } catch (error) {
+      if (error.status === 401) throw error;
+    }
+  }
+
+  // Of a job that has ended, all is read once; after errors it waits ever longer.
   async load() {
+    const {ended} = this;
+    if (ended && this.#whole || Date.now() < this.#nextLoad) return;
+    this.#whole = false;
     try {
       for (let i = 0; i < kMostRequests; ++i) {
         const answer = await get(jobPath(this.job) + "/metrics", {from: this.#next, epoch: this.#epoch});
@@ -44,12 +64,15 @@ export class Run {
         this.#next = answer.next;
         for (const line of answer.text.split("\n")) this.#take(line);
         this.error = "";
-        this.whole = answer.next >= answer.total;
-        if (this.whole || answer.text === "") return;
+        this.#errors = 0;
+        const whole = answer.next >= answer.total;
+        this.#whole = ended && whole;
+        if (whole || answer.text === "") return;
       }
     } catch (error) {
       if (error.status === 401) throw error;
       this.error = error.message;
+      this.#nextLoad = Date.now() + Math.min(kLongest, kAfterError * 2 ** this.#errors++);
     }
   }
 
