@@ -14,6 +14,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "base/caught.h"
+#include "base/logging.h"
 #include "base/status_macros.h"
 #include "coordinator/page/server_tls.h"
 
@@ -29,6 +31,9 @@ const std::string kNothing;
 struct Exchange {
   HttpRequest request;
   HttpResponse response;
+  OpenConnections::Connection* connection = nullptr;
+  std::string kept_for;   // whom the answer counts for
+  size_t kept_bytes = 0;  // and how much
   bool begun = false;
 };
 
@@ -78,10 +83,13 @@ void ReadRequest(MHD_Connection* connection, Exchange& exchange) {
   }
 }
 
-MHD_Result Queue(MHD_Connection* connection, const HttpResponse& response) {
-  MHD_Response* made = MHD_create_response_from_buffer(response.body.size(), const_cast<char*>(response.body.data()),
-                                                       MHD_RESPMEM_MUST_COPY);
+// The body goes to libmicrohttpd, which frees it once it is sent.
+MHD_Result Queue(MHD_Connection* connection, HttpResponse& response) {
+  auto body = std::make_unique<std::string>(std::move(response.body));
+  MHD_Response* made = MHD_create_response_from_buffer_with_free_callback_cls(
+      body->size(), body->data(), [](void* sent) { delete static_cast<std::string*>(sent); }, body.get());
   if (made == nullptr) return MHD_NO;
+  body.release();
   MHD_add_response_header(made, MHD_HTTP_HEADER_CONTENT_TYPE, response.type.c_str());
   for (const auto& [name, value] : response.headers) MHD_add_response_header(made, name.c_str(), value.c_str());
   const MHD_Result queued = MHD_queue_response(connection, static_cast<unsigned>(response.status), made);
@@ -112,17 +120,51 @@ struct HttpCallbacks {
     return text == nullptr || (absl::SimpleAtoi(text, &bytes) && bytes <= server.options_.body_bytes);
   }
 
-  // Called for a request's head, for each part of its body, at its end, and once its answer is made.
+  // Makes the answer, and counts it until Complete.
+  static void Answer(HttpServer& server, Exchange& exchange) {
+    absl::StatusOr<HttpResponse> made =
+        Caught("the page", [&]() -> absl::StatusOr<HttpResponse> { return server.handler_(exchange.request); });
+    if (!made.ok()) LogError(std::string(made.status().message()));
+    exchange.response = made.ok() ? *std::move(made) : Refusal(500, "the coordinator's log tells what went wrong");
+    const std::string& who = exchange.response.caller.empty() ? exchange.connection->address : exchange.response.caller;
+    const size_t bytes = exchange.response.body.size();
+    switch (server.open_->Keep(who, bytes)) {
+      case OpenConnections::Kept::kYes:
+        exchange.kept_for = who;
+        exchange.kept_bytes = bytes;
+        return;
+      case OpenConnections::Kept::kCallerHasTooMany:
+        exchange.response = Refusal(429, "earlier answers to you are not read yet: read them first");
+        return;
+      case OpenConnections::Kept::kAllHaveTooMany:
+        exchange.response = Refusal(503, "as many answers as may be are not read yet: try again");
+        return;
+    }
+  }
+
+  // Called for a request's head, for each part of its body, at its end, and once its answer is made. An exception may
+  // not pass through libmicrohttpd; MHD_NO closes the connection.
   static MHD_Result Handle(void* self, MHD_Connection* connection, const char* url, const char* method, const char*,
                            const char* upload, size_t* upload_bytes, void** state) {
-    auto& server = *static_cast<HttpServer*>(self);
+    try {
+      return HandleOrThrow(*static_cast<HttpServer*>(self), connection, url, method, upload, upload_bytes, state);
+    } catch (...) {
+      return MHD_NO;
+    }
+  }
+
+  static MHD_Result HandleOrThrow(HttpServer& server, MHD_Connection* connection, const char* url, const char* method,
+                                  const char* upload, size_t* upload_bytes, void** state) {
     auto* exchange = static_cast<Exchange*>(*state);
     if (exchange == nullptr) {
       exchange = new Exchange;
       *state = exchange;
+      exchange->connection = ConnectionOf(connection);
       exchange->request.method = method;
       exchange->request.path = url;
-      return MayCome(server, connection) ? MHD_YES : Queue(connection, TooLarge(server.options_));
+      if (MayCome(server, connection)) return MHD_YES;
+      exchange->response = TooLarge(server.options_);
+      return Queue(connection, exchange->response);
     }
     if (*upload_bytes > 0) {
       std::string& body = exchange->request.body;
@@ -131,12 +173,16 @@ struct HttpCallbacks {
       *upload_bytes = 0;
       return MHD_YES;
     }
-    if (exchange->begun) return Queue(connection, exchange->response);
+    if (exchange->begun) {
+      server.open_->Sends(exchange->connection, exchange->response.body.size());
+      return Queue(connection, exchange->response);
+    }
     exchange->begun = true;
     ReadRequest(connection, *exchange);
+    server.open_->Works(exchange->connection);
     MHD_suspend_connection(connection);
     const bool added = server.pool_->Add([&server, connection, exchange] {
-      exchange->response = server.handler_(exchange->request);
+      Answer(server, *exchange);
       MHD_resume_connection(connection);
     });
     if (!added) {
@@ -146,9 +192,35 @@ struct HttpCallbacks {
     return MHD_YES;
   }
 
-  static void Complete(void*, MHD_Connection*, void** state, MHD_RequestTerminationCode) {
-    delete static_cast<Exchange*>(*state);
+  static OpenConnections::Connection* ConnectionOf(MHD_Connection* connection) {
+    const auto* info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return static_cast<OpenConnections::Connection*>(info->socket_context);
+  }
+
+  static void Complete(void* self, MHD_Connection*, void** state, MHD_RequestTerminationCode) {
+    const auto& server = *static_cast<HttpServer*>(self);
+    const auto* exchange = static_cast<Exchange*>(*state);
     *state = nullptr;
+    if (exchange == nullptr) return;
+    if (exchange->kept_bytes > 0) server.open_->Forget(exchange->kept_for, exchange->kept_bytes);
+    server.open_->AwaitsRequest(exchange->connection);
+    delete exchange;
+  }
+
+  static MHD_Result MayOpen(void* self, const sockaddr* address, socklen_t) {
+    return static_cast<HttpServer*>(self)->open_->MayOpen(address) ? MHD_YES : MHD_NO;
+  }
+
+  static void OpenOrClose(void* self, MHD_Connection* connection, void** context, MHD_ConnectionNotificationCode code) {
+    OpenConnections& open = *static_cast<HttpServer*>(self)->open_;
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+      const auto* socket = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+      const auto* address = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+      *context = open.Opened(socket->connect_fd, address == nullptr ? nullptr : address->client_addr);
+    } else {
+      open.Closed(static_cast<OpenConnections::Connection*>(*context));
+      *context = nullptr;
+    }
   }
 };
 
@@ -178,6 +250,7 @@ absl::Status HttpServer::Listen(const Endpoint& listen, const TlsFiles& tls) {
   const int code = getaddrinfo(listen.host.c_str(), absl::StrCat(listen.port).c_str(), &hints, &found);
   if (code != 0) return absl::UnavailableError(absl::StrCat(listen.ToString(), ": ", gai_strerror(code)));
   const absl::Cleanup free_found = [&] { freeaddrinfo(found); };
+  open_ = std::make_unique<OpenConnections>(options_.open);
   pool_ = std::make_unique<RequestPool>(options_.pool);
   unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ERROR_LOG | MHD_ALLOW_SUSPEND_RESUME;
   if (found->ai_family == AF_INET6) flags |= MHD_USE_IPv6;
@@ -186,18 +259,18 @@ absl::Status HttpServer::Listen(const Endpoint& listen, const TlsFiles& tls) {
       {MHD_OPTION_EXTERNAL_LOGGER, reinterpret_cast<intptr_t>(&WriteLog), nullptr},
       {MHD_OPTION_SOCK_ADDR, 0, found->ai_addr},
       {MHD_OPTION_CONNECTION_LIMIT, static_cast<intptr_t>(options_.connections), nullptr},
-      {MHD_OPTION_PER_IP_CONNECTION_LIMIT, static_cast<intptr_t>(options_.connections_per_address), nullptr},
       {MHD_OPTION_CONNECTION_TIMEOUT, static_cast<intptr_t>(options_.idle_seconds), nullptr},
       {MHD_OPTION_CONNECTION_MEMORY_LIMIT, static_cast<intptr_t>(options_.header_bytes), nullptr},
-      {MHD_OPTION_NOTIFY_COMPLETED, reinterpret_cast<intptr_t>(&HttpCallbacks::Complete), nullptr}};
+      {MHD_OPTION_NOTIFY_CONNECTION, reinterpret_cast<intptr_t>(&HttpCallbacks::OpenOrClose), this},
+      {MHD_OPTION_NOTIFY_COMPLETED, reinterpret_cast<intptr_t>(&HttpCallbacks::Complete), this}};
   if (tls_ != nullptr) {
     items.push_back({MHD_OPTION_HTTPS_CERT_CALLBACK, 0, reinterpret_cast<void*>(&ServerTls::Current)});
     items.push_back({MHD_OPTION_HTTPS_MEM_TRUST, 0, const_cast<char*>(tls_->authorities().c_str())});
     items.push_back({MHD_OPTION_HTTPS_PRIORITIES, 0, const_cast<char*>(kPriorities)});
   }
   items.push_back({MHD_OPTION_END, 0, nullptr});
-  daemon_ = MHD_start_daemon(flags, static_cast<uint16_t>(listen.port), nullptr, nullptr, &HttpCallbacks::Handle, this,
-                             MHD_OPTION_ARRAY, items.data(), MHD_OPTION_END);
+  daemon_ = MHD_start_daemon(flags, static_cast<uint16_t>(listen.port), &HttpCallbacks::MayOpen, this,
+                             &HttpCallbacks::Handle, this, MHD_OPTION_ARRAY, items.data(), MHD_OPTION_END);
   if (daemon_ == nullptr) {
     return absl::UnavailableError(absl::StrCat("cannot listen on ", listen.ToString(),
                                                " for browsers: is the port in use, or the address another "

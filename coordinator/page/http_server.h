@@ -9,7 +9,8 @@
 //   server->port();
 //
 // One thread has all connections, and a few others answer: a client that sends or reads slowly holds a connection and
-// none of them. More connections than allowed are closed at once, more requests than wait are answered 503.
+// none of them. More connections than allowed are closed at once, more requests than wait are answered 503. Answers
+// that are not read yet are bounded in all and for each caller, and so is the time of a request and of an answer.
 #ifndef ADJOIN_COORDINATOR_PAGE_HTTP_SERVER_H_
 #define ADJOIN_COORDINATOR_PAGE_HTTP_SERVER_H_
 
@@ -26,6 +27,7 @@
 #include "absl/strings/string_view.h"
 #include "base/endpoint.h"
 #include "base/security/tls.h"
+#include "coordinator/page/open_connections.h"
 #include "coordinator/page/request_pool.h"
 
 struct MHD_Daemon;
@@ -51,6 +53,7 @@ struct HttpResponse {
   std::string type = "text/plain; charset=utf-8";
   std::string body;
   std::vector<std::pair<std::string, std::string>> headers;
+  std::string caller;  // for whom the body counts until it is sent; empty: for the address
 };
 
 class ServerTls;
@@ -58,18 +61,18 @@ class ServerTls;
 class HttpServer {
  public:
   struct Options {
-    unsigned connections = 400;              // at once
-    unsigned connections_per_address = 200;  // of one address: many people may come through one
-    unsigned idle_seconds = 15;              // a connection that neither sends nor reads is closed
-    size_t body_bytes = 16 << 10;            // of a request; more is answered 413
-    size_t header_bytes = 32 << 10;          // of a request, in all; more is answered 431
+    unsigned connections = 400;      // at once
+    unsigned idle_seconds = 15;      // a connection that neither sends nor reads is closed
+    size_t body_bytes = 16 << 10;    // of a request; more is answered 413
+    size_t header_bytes = 32 << 10;  // of a request, in all; more is answered 431
+    OpenConnections::Limits open;
     RequestPool::Options pool;
   };
   using Handler = std::function<HttpResponse(const HttpRequest&)>;
 
   // Without `tls`: plain HTTP, on loopback only. `handler` is called by several threads at once and outlives the
-  // server. Errors: kInvalidArgument (plain text elsewhere), kUnavailable (it cannot listen there), kNotFound,
-  // kPermissionDenied (a file of TLS).
+  // server; where it throws, the answer is 500. Errors: kInvalidArgument (plain text elsewhere), kUnavailable (it
+  // cannot listen there), kNotFound, kPermissionDenied (a file of TLS).
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(const Endpoint& listen, const TlsFiles& tls,
                                                            const Options& options, Handler handler);
   // Waits for the requests under way.
@@ -87,6 +90,7 @@ class HttpServer {
   const Options options_;
   const Handler handler_;
   std::unique_ptr<ServerTls> tls_;  // null: plain
+  std::unique_ptr<OpenConnections> open_;
   std::unique_ptr<RequestPool> pool_;
   MHD_Daemon* daemon_ = nullptr;
   int port_ = 0;

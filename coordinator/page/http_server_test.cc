@@ -7,13 +7,17 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 
+#include <cerrno>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "base/unique_fd.h"
 
 namespace adjoin {
@@ -160,6 +164,127 @@ TEST_F(HttpServerTest, AnswersNoMoreConnectionsThanItMayHave) {
   EXPECT_GE(answered, 1);
   EXPECT_LE(answered, 10);
   open.clear();
+  EXPECT_THAT(Ask(server_->port(), GetText("/")), StartsWith("HTTP/1.1 200"));
+}
+
+// "HTTP/1.1 200" of an answer whose rest is not read.
+std::string AskWithoutReading(const UniqueFd& fd, const std::string& request) {
+  Say(fd, request);
+  char first[13] = "";
+  return recv(fd.get(), first, sizeof(first) - 1, MSG_WAITALL) > 0 ? first : "";
+}
+
+constexpr size_t kLarge = size_t{12} << 20;
+
+HttpResponse LargeOrSmall(const HttpRequest& request) {
+  HttpResponse response;
+  response.body.assign(request.path == "/large" ? kLarge : 10, 'x');
+  response.caller = request.Query("who");
+  return response;
+}
+
+TEST_F(HttpServerTest, AnswersThatAreNotReadAreBoundedForEachCallerAndInAll) {
+  HttpServer::Options options;
+  options.open.bytes_of_one = kLarge + kLarge / 2;
+  options.open.bytes = 2 * kLarge + kLarge / 2;
+  Start(&LargeOrSmall, options);
+  const int port = server_->port();
+  std::vector<UniqueFd> unread;
+  for (const char* who : {"alice", "bob"}) {
+    unread.push_back(Connect(port));
+    EXPECT_EQ(AskWithoutReading(unread.back(), GetText(absl::StrCat("/large?who=", who))), "HTTP/1.1 200");
+    if (unread.size() == 1) {
+      EXPECT_THAT(Ask(port, GetText("/large?who=alice")), StartsWith("HTTP/1.1 429"));
+    }
+  }
+  EXPECT_THAT(Ask(port, GetText("/large?who=carol")), StartsWith("HTTP/1.1 503"));
+  EXPECT_THAT(Ask(port, GetText("/?who=alice")), StartsWith("HTTP/1.1 200")) << "small ones go on";
+  EXPECT_GT(Hear(unread[0]).size(), kLarge);
+  EXPECT_THAT(Ask(port, GetText("/large?who=carol")), StartsWith("HTTP/1.1 200"));
+}
+
+TEST_F(HttpServerTest, WhoReadsTooSlowlyIsCutOff) {
+  HttpServer::Options options;
+  options.idle_seconds = 100;
+  options.open.bytes = kLarge;
+  options.open.answer = absl::Seconds(1);
+  options.open.bytes_per_second = kLarge * 2;
+  Start(&LargeOrSmall, options);
+  const UniqueFd slow = Connect(server_->port());
+  EXPECT_EQ(AskWithoutReading(slow, GetText("/large?who=alice")), "HTTP/1.1 200");
+  std::string answer;
+  const absl::Time begin = absl::Now();
+  do {
+    answer = Ask(server_->port(), GetText("/large?who=bob"));
+  } while (answer.size() < kLarge && absl::Now() - begin < absl::Seconds(30));
+  EXPECT_GT(answer.size(), kLarge) << "the bytes of the other one are free again";
+  EXPECT_LT(Hear(slow).size(), kLarge);
+}
+
+TEST_F(HttpServerTest, ARequestHasToBeWholeInTime) {
+  HttpServer::Options options;
+  options.open.request = absl::Seconds(1);
+  Start(&Echo, options);
+  const UniqueFd slow = Connect(server_->port());
+  const timeval moment = {0, 200000};
+  setsockopt(slow.get(), SOL_SOCKET, SO_RCVTIMEO, &moment, sizeof(moment));
+  Say(slow, "GET / HTTP/1.1\r\nX: ");
+  const absl::Time begin = absl::Now();
+  char byte = 0;
+  // A byte five times a second: it is never idle.
+  while (absl::Now() - begin < absl::Seconds(12) && recv(slow.get(), &byte, 1, 0) < 0 && errno == EAGAIN) {
+    send(slow.get(), "x", 1, MSG_NOSIGNAL);
+  }
+  EXPECT_GE(absl::Now() - begin, absl::Seconds(1));
+  EXPECT_LT(absl::Now() - begin, absl::Seconds(12));
+  EXPECT_THAT(Ask(server_->port(), GetText("/")), StartsWith("HTTP/1.1 200"));
+}
+
+TEST_F(HttpServerTest, AnAddressHasItsShareOfConnections) {
+  HttpServer::Options options;
+  options.open.per_address = 3;
+  Start(&Echo, options);
+  std::vector<UniqueFd> open;
+  for (int i = 0; i < 3; ++i) {
+    open.push_back(Connect(server_->port()));
+    EXPECT_EQ(AskWithoutReading(open.back(), "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"), "HTTP/1.1 200");
+  }
+  const UniqueFd more = Connect(server_->port());
+  char byte = 0;
+  errno = 0;
+  EXPECT_LE(recv(more.get(), &byte, 1, 0), 0) << "closed at once";
+  EXPECT_NE(errno, EAGAIN);
+  open.clear();
+  std::string answer;
+  const absl::Time begin = absl::Now();
+  while (answer.empty() && absl::Now() - begin < absl::Seconds(20)) {
+    const UniqueFd again = Connect(server_->port());
+    send(again.get(), "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", 54, MSG_NOSIGNAL);
+    answer = Hear(again);
+  }
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 200"));
+}
+
+TEST(AddressKeyTest, OfIpVersion6TheFirstHalfCounts) {
+  sockaddr_in6 six = {};
+  six.sin6_family = AF_INET6;
+  const auto key = [&](const char* text) {
+    EXPECT_EQ(inet_pton(AF_INET6, text, &six.sin6_addr), 1);
+    return AddressKey(reinterpret_cast<const sockaddr*>(&six));
+  };
+  EXPECT_EQ(key("2001:db8:1:2::3"), key("2001:db8:1:2:ffff::4"));
+  EXPECT_NE(key("2001:db8:1:2::3"), key("2001:db8:1:3::3"));
+  EXPECT_EQ(key("::ffff:10.0.0.7"), "10.0.0.7");
+}
+
+TEST_F(HttpServerTest, AnExceptionIsAnAnswerAndNotTheEnd) {
+  Start([](const HttpRequest& request) -> HttpResponse {
+    if (request.path == "/throws") throw std::runtime_error("a secret");
+    return Echo(request);
+  });
+  const std::string answer = Ask(server_->port(), GetText("/throws"));
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 500"));
+  EXPECT_THAT(answer, ::testing::Not(HasSubstr("secret")));
   EXPECT_THAT(Ask(server_->port(), GetText("/")), StartsWith("HTTP/1.1 200"));
 }
 

@@ -1,6 +1,11 @@
 #include "coordinator/page/request_pool.h"
 
+#include <string>
 #include <utility>
+
+#include "absl/status/status.h"
+#include "base/caught.h"
+#include "base/logging.h"
 
 namespace adjoin {
 
@@ -37,7 +42,11 @@ void RequestPool::WorkUntilStopped() {
       task = std::move(tasks_.front());
       tasks_.pop_front();
     }
-    task();
+    const absl::Status status = Caught("a request of a browser", [&] {
+      task();
+      return absl::OkStatus();
+    });
+    if (!status.ok()) LogError(std::string(status.message()));
   }
 }
 
