@@ -7,6 +7,19 @@
 #include "absl/strings/str_cat.h"
 
 namespace adjoin {
+namespace {
+
+// The message can quote what users wrote; only its printable ASCII is kept.
+std::string Quoted(const std::string& text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    quoted += c >= ' ' && c <= '~' ? c : '?';
+  }
+  return quoted + "\"";
+}
+
+}  // namespace
 
 std::string JsonText(const google::protobuf::Message& message, bool lines) {
   std::unique_ptr<google::protobuf::Message> shown(message.New());
@@ -19,7 +32,7 @@ std::string JsonText(const google::protobuf::Message& message, bool lines) {
   options.preserve_proto_field_names = true;
   std::string text;
   const auto status = google::protobuf::util::MessageToJsonString(*shown, &text, options);
-  if (!status.ok()) return absl::StrCat("{\"error\": \"", std::string(status.message()), "\"}\n");
+  if (!status.ok()) return absl::StrCat("{\"error\": ", Quoted(std::string(status.message())), "}\n");
   if (text.empty() || text.back() != '\n') text += '\n';
   return text;
 }
