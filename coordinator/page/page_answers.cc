@@ -79,6 +79,26 @@ Json ValueOf(const std::optional<std::string>& value) {
   return value.has_value() ? Json(PrintableText(*value, kMostValue)) : Json();
 }
 
+// The largest of what the ranks report.
+Json MostOf(const DescribeJobResponse& response) {
+  JobProgress most;
+  for (const RankStatus& rank : response.rank()) {
+    const JobProgress& progress = rank.progress();
+    most.set_step_seconds(std::max(most.step_seconds(), progress.step_seconds()));
+    most.set_compute_seconds(std::max(most.compute_seconds(), progress.compute_seconds()));
+    most.set_sync_seconds(std::max(most.sync_seconds(), progress.sync_seconds()));
+    most.set_peak_tensor_bytes(std::max(most.peak_tensor_bytes(), progress.peak_tensor_bytes()));
+    most.set_peak_resident_bytes(std::max(most.peak_resident_bytes(), progress.peak_resident_bytes()));
+    most.set_bytes_sent(std::max(most.bytes_sent(), progress.bytes_sent()));
+  }
+  return {{"step_seconds", most.step_seconds()},
+          {"compute_seconds", most.compute_seconds()},
+          {"sync_seconds", most.sync_seconds()},
+          {"peak_tensor_bytes", most.peak_tensor_bytes()},
+          {"peak_resident_bytes", most.peak_resident_bytes()},
+          {"bytes_sent", most.bytes_sent()}};
+}
+
 }  // namespace
 
 std::string PageAnswers::Me(const Caller& caller, bool token) const {
@@ -138,15 +158,26 @@ absl::StatusOr<DescribeJobResponse> PageAnswers::Described(const Caller& caller,
   return parts_.calls.DescribeJob(caller, request);
 }
 
-absl::StatusOr<std::string> PageAnswers::Job(const Caller& caller, const std::string& job, bool with_spec) const {
+absl::StatusOr<std::string> PageAnswers::Job(const Caller& caller, const std::string& job, const Fields& query) const {
+  ADJOIN_ASSIGN_OR_RETURN(const uint64_t from, NumberIn(query, "ranks_from", 0, std::numeric_limits<int>::max()));
+  ADJOIN_ASSIGN_OR_RETURN(const uint64_t spec, NumberIn(query, "spec", 0, 1));
   ADJOIN_ASSIGN_OR_RETURN(DescribeJobResponse response, Described(caller, job));
   const JobSummary& summary = response.job();
-  const auto text = [](bool value) { return value ? "true" : "false"; };
-  const char* may_read = text(MayRead(caller, summary.owner(), summary.job_id(), "the spec").ok());
-  const char* may_change = text(MayChange(caller, summary.owner(), summary.job_id()).ok());
-  if (!with_spec) response.clear_spec();
-  return absl::StrCat("{\"may_read\": ", may_read, ", \"may_change\": ", may_change,
-                      ", \"described\": ", JsonText(response, /*lines=*/false), "}\n");
+  Json answer;
+  answer["may_read"] = MayRead(caller, summary.owner(), summary.job_id(), "the spec").ok();
+  answer["may_change"] = MayChange(caller, summary.owner(), summary.job_id()).ok();
+  const int ranks = response.rank_size();
+  const int first = static_cast<int>(std::min<uint64_t>(from, static_cast<uint64_t>(ranks)));
+  answer["ranks_from"] = first;
+  answer["ranks_total"] = ranks;
+  answer["most"] = MostOf(response);
+  const std::string head = TextOf(answer);
+  const int end = std::min(ranks, first + std::min(kMostRanks, ranks - first));
+  response.mutable_rank()->DeleteSubrange(end, ranks - end);
+  response.mutable_rank()->DeleteSubrange(0, first);
+  if (spec == 0) response.clear_spec();
+  // Without the brace and the end of the line.
+  return absl::StrCat(head.substr(0, head.size() - 2), ",\"described\":", JsonText(response, /*lines=*/false), "}\n");
 }
 
 absl::StatusOr<std::string> PageAnswers::Events(const Caller& caller, const std::string& job,
@@ -194,10 +225,13 @@ absl::StatusOr<std::string> PageAnswers::Metrics(const Caller& caller, const std
   const uint64_t begin = stream->epoch() == epoch ? from : 0;
   std::string text;
   while (text.size() < kMetricsBytes) {
-    ADJOIN_ASSIGN_OR_RETURN(std::optional<ArtifactChunk> chunk,
-                            stream->Next([&] { return !deadline.Expired() && !stopping_; }, deadline.Remaining()));
-    if (!chunk.has_value()) break;
-    text += chunk->data();
+    // Its error names the worker.
+    absl::StatusOr<std::optional<ArtifactChunk>> chunk =
+        stream->Next([this] { return !stopping_; }, deadline.Remaining());
+    if (stopping_ && !chunk.ok()) return absl::UnavailableError("the coordinator stops");
+    ADJOIN_RETURN_IF_ERROR(chunk.status());
+    if (!chunk->has_value()) break;
+    text += (*chunk)->data();
   }
   text.resize(std::min(text.size(), kMetricsBytes));
   const size_t end = text.rfind('\n');  // a line that is not whole yet comes with the next answer
@@ -233,10 +267,13 @@ absl::StatusOr<std::string> PageAnswers::Difference(const Caller& caller, const 
 
 absl::StatusOr<std::string> PageAnswers::PlanPicture(const Caller& caller, const std::string& job) {
   ADJOIN_ASSIGN_OR_RETURN(const DescribeJobResponse described, Described(caller, job));
-  ADJOIN_ASSIGN_OR_RETURN(std::string plan, parts_.calls.ReadPlan(caller, described));
-  const std::shared_ptr<const RateTable> rates =
-      parts_.hub.Look([](CoordinationService& service) { return service.RatesOfMost(); });
-  return pictures_.Of(described.job().job_id(), caller.name, std::move(plan), rates);
+  ADJOIN_RETURN_IF_ERROR(MayRead(caller, described.job().owner(), described.job().job_id(), "the plan"));
+  PlanPictures::Wanted wanted;
+  wanted.job_id = described.job().job_id();
+  wanted.plan_hash = described.plan_hash();
+  wanted.owner = caller.name;
+  wanted.rates = parts_.hub.Look([](CoordinationService& service) { return service.RatesOfMost(); });
+  return pictures_.Of(wanted, [&] { return parts_.calls.ReadPlan(caller, described); });
 }
 
 absl::StatusOr<std::string> PageAnswers::Change(const Caller& caller, const std::string& job,

@@ -2,7 +2,7 @@
 // in pages, and what is made of a job's files.
 //
 //   PageAnswers answers({.hub = hub, .calls = calls, .planner = planner});
-//   ADJOIN_ASSIGN_OR_RETURN(const std::string json, answers.Job(caller, "job-17", /*with_spec=*/false));
+//   ADJOIN_ASSIGN_OR_RETURN(const std::string json, answers.Job(caller, "job-17", request.query));
 //
 // Every method is for a caller whom Access has let in to the call that it names. Errors: those of UserCalls;
 // kInvalidArgument (a parameter). Any thread.
@@ -30,6 +30,7 @@ class PageAnswers {
   static constexpr size_t kMostRows = 200;            // jobs or workers in one answer
   static constexpr size_t kMetricsBytes = 1 << 20;    // of metrics.jsonl in one answer
   static constexpr size_t kMostDifferences = 500;
+  static constexpr int kMostRanks = 500;  // in one answer
 
   // All parts outlive the object.
   struct Parts {
@@ -51,14 +52,18 @@ class PageAnswers {
   absl::StatusOr<std::string> Jobs(const Fields& query);
   // ListJobs: {"worker": [...], "total": 3}, from worker number `from` on.
   absl::StatusOr<std::string> Workers(const Fields& query);
-  // DescribeJob: {"may_read": true, "may_change": true, "described": {...}}
-  absl::StatusOr<std::string> Job(const Caller& caller, const std::string& job, bool with_spec) const;
+  // DescribeJob: {"may_read": true, "may_change": true, "ranks_from": 0, "ranks_total": 2, "most": {"step_seconds":
+  // 0.5, "compute_seconds", "sync_seconds", "peak_tensor_bytes", "peak_resident_bytes", "bytes_sent"}, "described":
+  // {...}}, with kMostRanks of its ranks, from the one at place `ranks_from` on; `most` is of all ranks. The spec is
+  // there with `spec=1`.
+  absl::StatusOr<std::string> Job(const Caller& caller, const std::string& job, const Fields& query) const;
   // ReadEvents: {"event": [...]}, at most 1000.
   absl::StatusOr<std::string> Events(const Caller& caller, const std::string& job, const Fields& query) const;
   // ReadLogs: {"line": [...], "next": "1234", "job_id": "job-17"}; there are no more yet where `next` is `from`.
   absl::StatusOr<std::string> Logs(const Caller& caller, const std::string& job, const Fields& query) const;
   // GetArtifact: {"epoch": 7, "from": 0, "next": 8192, "total": 8192, "text": "{...}\n..."}, whole lines of the newest
-  // attempt's file from byte `from` on; from its begin where `epoch` is not that attempt's.
+  // attempt's file from byte `from` on; from its begin where `epoch` is not that attempt's. Errors also:
+  // kDeadlineExceeded (the worker has not sent it within 10 s).
   absl::StatusOr<std::string> Metrics(const Caller& caller, const std::string& job, const Fields& query) const;
   // DescribeJob: {"difference": [{"path", "a", "b", "a_written", "b_written"}], "left_out": 0}. Errors also:
   // kPermissionDenied (a job whose spec the caller may not read).

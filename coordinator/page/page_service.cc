@@ -18,6 +18,8 @@
 namespace adjoin {
 namespace {
 
+using Cost = RequestCost;
+
 constexpr char kApi[] = "/api/";
 constexpr char kSignInForm[] = "sign_in.html";
 // Scripts, styles and data come from this server's own files only, and no script or style stands in a page's text.
@@ -44,6 +46,7 @@ int StatusOf(const absl::Status& status) {
     case absl::StatusCode::kFailedPrecondition: return 409;
     case absl::StatusCode::kResourceExhausted: return 429;
     case absl::StatusCode::kUnimplemented: return 405;
+    case absl::StatusCode::kCancelled:  // the coordinator stops
     case absl::StatusCode::kUnavailable: return 503;
     case absl::StatusCode::kDeadlineExceeded: return 504;
     default: return 500;
@@ -146,40 +149,28 @@ absl::string_view CallOf(absl::string_view action) {
 
 }  // namespace
 
-PageService::PageService(Access& access, PageAnswers& answers, const Limits& limits)
-    : access_(access), answers_(answers), limits_(limits) {}
+PageService::PageService(Access& access, PageAnswers& answers, const RequestShares::Limits& limits)
+    : access_(access), answers_(answers), shares_(limits) {}
 
-absl::Status PageService::Enter(const Caller& caller, bool slow) {
-  absl::MutexLock lock(&mutex_);
-  int& own = under_way_[{caller.role, caller.name}];
-  const bool many = !caller.local && own >= limits_.of_one_caller;
-  if (many || (slow && slow_ >= limits_.slow)) {
-    if (own == 0) under_way_.erase({caller.role, caller.name});
-    return absl::ResourceExhaustedError(
-        many ? absl::StrCat(ToString(caller), " has ", limits_.of_one_caller,
-                            " requests of browsers under way, which is the limit: try again")
-             : "other browsers' requests wait for workers and planners: try again");
-  }
-  ++own;
-  slow_ += slow ? 1 : 0;
-  return absl::OkStatus();
+absl::StatusOr<Admitted> PageService::Admit(const HttpRequest& request, absl::string_view method,
+                                            bool* cookie_refused) {
+  absl::StatusOr<Admitted> call = access_.Admit(CredentialsOf(request), method, request.peer);
+  if (!absl::IsUnauthenticated(call.status()) || !ShowsCookie(request)) return call;
+  if (cookie_refused != nullptr) *cookie_refused = true;
+  if (request.pem.empty()) return call;
+  return access_.Admit(CertificateOf(request), method, request.peer);
 }
 
-void PageService::Leave(const Caller& caller, bool slow) {
-  absl::MutexLock lock(&mutex_);
-  const auto own = under_way_.find({caller.role, caller.name});
-  if (--own->second == 0) under_way_.erase(own);
-  slow_ -= slow ? 1 : 0;
-}
-
-absl::StatusOr<HttpResponse> PageService::Call(const HttpRequest& request, absl::string_view method, bool slow,
+absl::StatusOr<HttpResponse> PageService::Call(const HttpRequest& request, absl::string_view method, RequestCost cost,
                                                const std::function<absl::StatusOr<std::string>(const Caller&)>& make) {
-  ADJOIN_ASSIGN_OR_RETURN(const Admitted call, access_.Admit(CredentialsOf(request), method, request.peer));
-  ADJOIN_RETURN_IF_ERROR(Enter(call.caller(), slow));
-  const absl::Cleanup leave = [&] { Leave(call.caller(), slow); };
+  ADJOIN_ASSIGN_OR_RETURN(const Admitted call, Admit(request, method));
+  const Caller& caller = call.caller();
+  ADJOIN_RETURN_IF_ERROR(shares_.Enter(caller, cost));
+  const absl::Cleanup leave = [&] { shares_.Leave(caller, cost); };
   HttpResponse response;
   response.type = "application/json";
-  ADJOIN_ASSIGN_OR_RETURN(response.body, make(call.caller()));
+  if (!caller.local) response.caller = ToString(caller);
+  ADJOIN_ASSIGN_OR_RETURN(response.body, make(caller));
   return response;
 }
 
@@ -190,53 +181,55 @@ absl::StatusOr<HttpResponse> PageService::Route(const HttpRequest& request) {
   const std::string what = of_job && parts.size() == 3 ? parts[2] : "";
   // Who may see nothing does not learn what there is, either.
   const auto not_there = [&] {
-    return Call(request, "ListJobs", false,
+    return Call(request, "ListJobs", Cost::kLittle,
                 [&](const Caller&) -> absl::StatusOr<std::string> { return NotThere(request); });
   };
   if (parts.size() > (of_job ? 3u : 1u)) return not_there();
   if (const absl::string_view method = CallOf(what); !method.empty()) {
     if (request.method != "POST") return WrongMethod(request, "POST");
     ADJOIN_RETURN_IF_ERROR(CheckAction(request));
-    return Call(request, method, false, [&](const Caller& caller) { return answers_.Change(caller, job, what); });
+    return Call(request, method, Cost::kLittle,
+                [&](const Caller& caller) { return answers_.Change(caller, job, what); });
   }
   if (!Reads(request)) return WrongMethod(request, "GET");
   const auto& query = request.query;
   if (parts[0] == "me") {
-    const bool token = request.cookies.find(kTokenCookie) != request.cookies.end();
-    return Call(request, "ListJobs", false,
-                [&](const Caller& caller) -> absl::StatusOr<std::string> { return answers_.Me(caller, token); });
+    return Call(request, "ListJobs", Cost::kLittle, [&](const Caller& caller) -> absl::StatusOr<std::string> {
+      return answers_.Me(caller, ShowsCookie(request));
+    });
   }
   if (parts[0] == "workers") {
-    return Call(request, "ListJobs", false, [&](const Caller&) { return answers_.Workers(query); });
+    return Call(request, "ListJobs", Cost::kLittle, [&](const Caller&) { return answers_.Workers(query); });
   }
   if (parts[0] == "difference") {
-    return Call(request, "DescribeJob", false, [&](const Caller& caller) {
+    return Call(request, "DescribeJob", Cost::kWork, [&](const Caller& caller) {
       return answers_.Difference(caller, request.Query("a"), request.Query("b"));
     });
   }
   if (parts[0] == "jobs" && !of_job) {
-    return Call(request, "ListJobs", false, [&](const Caller&) { return answers_.Jobs(query); });
+    return Call(request, "ListJobs", Cost::kLittle, [&](const Caller&) { return answers_.Jobs(query); });
   }
   if (!of_job) return not_there();
   if (parts.size() == 2) {
-    return Call(request, "DescribeJob", false,
-                [&](const Caller& caller) { return answers_.Job(caller, job, request.Query("spec") == "1"); });
+    return Call(request, "DescribeJob", Cost::kWork,
+                [&](const Caller& caller) { return answers_.Job(caller, job, query); });
   }
   if (what == "events") {
-    return Call(request, "ReadEvents", false,
+    return Call(request, "ReadEvents", Cost::kLittle,
                 [&](const Caller& caller) { return answers_.Events(caller, job, query); });
   }
   if (what == "logs") {
-    return Call(request, "ReadLogs", false, [&](const Caller& caller) { return answers_.Logs(caller, job, query); });
+    return Call(request, "ReadLogs", Cost::kLittle,
+                [&](const Caller& caller) { return answers_.Logs(caller, job, query); });
   }
   if (what == "metrics") {
-    return Call(request, "GetArtifact", true,
+    return Call(request, "GetArtifact", Cost::kWorker,
                 [&](const Caller& caller) { return answers_.Metrics(caller, job, query); });
   }
   if (what == "plan.html") {
-    ADJOIN_ASSIGN_OR_RETURN(HttpResponse response, Call(request, "DescribeJob", true, [&](const Caller& caller) {
-                              return answers_.PlanPicture(caller, job);
-                            }));
+    ADJOIN_ASSIGN_OR_RETURN(HttpResponse response,
+                            Call(request, "DescribeJob", Cost::kPlanner,
+                                 [&](const Caller& caller) { return answers_.PlanPicture(caller, job); }));
     response.type = "text/html; charset=utf-8";
     response.headers.emplace_back("Content-Security-Policy", kPicturePolicy);
     return response;
@@ -272,9 +265,13 @@ HttpResponse PageService::AnswerSignIn(const HttpRequest& request) {
 HttpResponse PageService::AnswerPage(const HttpRequest& request) {
   if (!Reads(request)) return ErrorOf(WrongMethod(request, "GET"));
   const bool is_document = request.path == "/";
-  const absl::StatusOr<Admitted> call = access_.Admit(CredentialsOf(request), "ListJobs", request.peer);
+  bool cookie_refused = false;
+  const absl::StatusOr<Admitted> call = Admit(request, "ListJobs", &cookie_refused);
   if (!call.ok()) {
-    return is_document ? SignInForm(StatusOf(call.status()), call.status().message()) : ErrorOf(call.status());
+    HttpResponse refusal =
+        is_document ? SignInForm(StatusOf(call.status()), call.status().message()) : ErrorOf(call.status());
+    if (is_document && cookie_refused) refusal.headers.emplace_back("Set-Cookie", CookieText("", /*ends=*/true));
+    return refusal;
   }
   absl::string_view name = request.path;
   const PageFile* file = is_document                              ? FindPageFile("index.html")
@@ -285,6 +282,7 @@ HttpResponse PageService::AnswerPage(const HttpRequest& request) {
   response.type = std::string(file->type);
   response.headers.emplace_back("ETag", std::string(file->etag));
   response.headers.emplace_back("Content-Security-Policy", kPagePolicy);
+  if (is_document && cookie_refused) response.headers.emplace_back("Set-Cookie", CookieText("", /*ends=*/true));
   if (request.Header("if-none-match") == file->etag) {
     response.status = 304;
   } else {

@@ -11,7 +11,7 @@
 //   GET  /api/me                              who the caller is
 //   GET  /api/jobs?page_size=&page_token=&owner=&state=      a page of ListJobsResponse
 //   GET  /api/workers?from=&count=            a page of its workers
-//   GET  /api/jobs/JOB?spec=1                 DescribeJobResponse, and what the caller may do
+//   GET  /api/jobs/JOB?spec=1&ranks_from=     DescribeJobResponse with some of its ranks, and what the caller may do
 //   GET  /api/jobs/JOB/events?after=          ReadEventsResponse
 //   GET  /api/jobs/JOB/logs?from=&rank=       ReadLogsResponse
 //   GET  /api/jobs/JOB/metrics?from=&epoch=   lines of metrics.jsonl
@@ -23,17 +23,14 @@
 #define ADJOIN_COORDINATOR_PAGE_PAGE_SERVICE_H_
 
 #include <functional>
-#include <map>
 #include <string>
-#include <utility>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "absl/synchronization/mutex.h"
 #include "coordinator/page/http_server.h"
 #include "coordinator/page/page_answers.h"
+#include "coordinator/page/request_shares.h"
 #include "coordinator/services/access.h"
 
 namespace adjoin {
@@ -41,13 +38,9 @@ namespace adjoin {
 // Any thread.
 class PageService {
  public:
-  struct Limits {
-    int of_one_caller = 5;  // requests under way; local callers have no limit of their own
-    int slow = 3;           // of those that wait for a worker or a planner, of all callers
-  };
   // `access` and `answers` outlive the service.
-  PageService(Access& access, PageAnswers& answers, const Limits& limits);
-  PageService(Access& access, PageAnswers& answers) : PageService(access, answers, Limits()) {}
+  PageService(Access& access, PageAnswers& answers, const RequestShares::Limits& limits);
+  PageService(Access& access, PageAnswers& answers) : PageService(access, answers, RequestShares::Limits()) {}
 
   // Answers every request, also with an error.
   HttpResponse Answer(const HttpRequest& request);
@@ -57,18 +50,16 @@ class PageService {
   HttpResponse AnswerApi(const HttpRequest& request);
   HttpResponse AnswerSignIn(const HttpRequest& request);
   absl::StatusOr<HttpResponse> Route(const HttpRequest& request);
-  // Lets the caller in to the call `method` of the service Adjoin, and calls `make`. `slow`: it may take seconds.
-  absl::StatusOr<HttpResponse> Call(const HttpRequest& request, absl::string_view method, bool slow,
+  // Lets the caller in to the call `method` of the service Adjoin, and calls `make`.
+  absl::StatusOr<HttpResponse> Call(const HttpRequest& request, absl::string_view method, RequestCost cost,
                                     const std::function<absl::StatusOr<std::string>(const Caller&)>& make);
-  absl::Status Enter(const Caller& caller, bool slow);
-  void Leave(const Caller& caller, bool slow);
+  // By the token of the cookie; where that is refused, as one that has expired is, by the client's certificate, if it
+  // showed one. `cookie_refused` may be null.
+  absl::StatusOr<Admitted> Admit(const HttpRequest& request, absl::string_view method, bool* cookie_refused = nullptr);
 
   Access& access_;
   PageAnswers& answers_;
-  const Limits limits_;
-  absl::Mutex mutex_;
-  std::map<std::pair<Role, std::string>, int> under_way_ ABSL_GUARDED_BY(mutex_);
-  int slow_ ABSL_GUARDED_BY(mutex_) = 0;
+  RequestShares shares_;
 };
 
 }  // namespace adjoin

@@ -29,17 +29,23 @@ std::string HostOf(absl::string_view field) {
 
 }  // namespace
 
-Credentials CredentialsOf(const HttpRequest& request) {
-  Credentials shown;
-  shown.token = request.Header("authorization");
+bool ShowsCookie(const HttpRequest& request) {
   const auto cookie = request.cookies.find(kTokenCookie);
-  if (shown.token.empty() && cookie != request.cookies.end() && !cookie->second.empty()) {
-    shown.token = absl::StrCat("Bearer ", cookie->second);
-  }
-  if (!shown.token.empty()) return shown;
+  return request.Header("authorization").empty() && cookie != request.cookies.end() && !cookie->second.empty();
+}
+
+Credentials CertificateOf(const HttpRequest& request) {
+  Credentials shown;
   shown.pem = request.pem;
   shown.chain = request.chain;
   return shown;
+}
+
+Credentials CredentialsOf(const HttpRequest& request) {
+  Credentials shown;
+  shown.token = request.Header("authorization");
+  if (ShowsCookie(request)) shown.token = absl::StrCat("Bearer ", request.cookies.at(kTokenCookie));
+  return shown.token.empty() ? CertificateOf(request) : shown;
 }
 
 absl::Status CheckHost(const HttpRequest& request) {

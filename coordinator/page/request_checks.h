@@ -22,6 +22,10 @@ inline constexpr char kActionHeader[] = "x-adjoin-action";
 
 // What the request shows: a token in its header "Authorization" or in the cookie, else the client's certificate.
 Credentials CredentialsOf(const HttpRequest& request);
+// Whether CredentialsOf is the token of the cookie.
+bool ShowsCookie(const HttpRequest& request);
+// The client's certificate alone; nothing where it showed none.
+Credentials CertificateOf(const HttpRequest& request);
 
 // Over plain HTTP only loopback may be meant: else a site whose name comes to mean 127.0.0.1 could read along with the
 // browser of this machine. Errors: kPermissionDenied.

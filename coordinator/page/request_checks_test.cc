@@ -69,5 +69,21 @@ TEST(RequestChecksTest, ATokenCountsBeforeTheCertificate) {
   EXPECT_EQ(CredentialsOf(request).token, "Bearer xyz");
 }
 
+TEST(RequestChecksTest, ATokenCountsBeforeTheCertificateWhichIsThereWithoutIt) {
+  HttpRequest request = Request({});
+  request.pem = "certificate";
+  EXPECT_FALSE(ShowsCookie(request));
+  EXPECT_EQ(CredentialsOf(request).pem, "certificate");
+  request.cookies[kTokenCookie] = "abc";
+  EXPECT_TRUE(ShowsCookie(request));
+  EXPECT_EQ(CredentialsOf(request).token, "Bearer abc");
+  EXPECT_EQ(CredentialsOf(request).pem, "");
+  EXPECT_EQ(CertificateOf(request).pem, "certificate");
+  EXPECT_EQ(CertificateOf(request).token, "");
+  request.headers["authorization"] = "Bearer def";
+  EXPECT_FALSE(ShowsCookie(request));
+  EXPECT_EQ(CredentialsOf(request).token, "Bearer def");
+}
+
 }  // namespace
 }  // namespace adjoin

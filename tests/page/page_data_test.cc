@@ -4,6 +4,7 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <memory>
@@ -100,6 +101,16 @@ TEST_F(PageDataTest, AJobThatHasEndedShowsWhatTheCommandPrints) {
     EXPECT_GT(rank["progress"]["sync_seconds"], 0);
     EXPECT_NE(rank["progress"]["peak_resident_bytes"], "0");
   }
+  const Json second_rank = GetJson(path + "?ranks_from=1");
+  EXPECT_EQ(second_rank["ranks_total"], 2);
+  ASSERT_EQ(second_rank["described"]["rank"].size(), 1);
+  EXPECT_EQ(second_rank["described"]["rank"][0], described["rank"][1]);
+  double longest = 0;
+  for (const Json& rank : described["rank"]) {
+    longest = std::max(longest, rank["progress"]["compute_seconds"].get<double>());
+  }
+  EXPECT_DOUBLE_EQ(second_rank["most"]["compute_seconds"], longest) << "of all ranks";
+  EXPECT_TRUE(GetJson(path + "?ranks_from=7")["described"]["rank"].empty());
   EXPECT_EQ(GetJson("/api/jobs")["job"], Json::parse(Command({"ps", "-o", "json"}))["job"]);
 
   const Json metrics = GetJson(path + "/metrics");

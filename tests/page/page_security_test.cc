@@ -233,6 +233,13 @@ TEST_F(PageSecurityTest, ATokenSignsInUntilItIsRevoked) {
   const Json tokens = Json::parse(Cli("admin-root", {"token", "list", "-o", "json"}).out);
   EXPECT_EQ(Cli("admin-root", {"token", "revoke", tokens["token"][0]["id"].get<std::string>()}).exit_code, 0);
   EXPECT_EQ(Get(WithoutCertificate(), "/api/jobs", signed_in).status, 401);
+  // The cookie goes, and does not lock out who has a certificate.
+  const PageResponse again = Get(WithoutCertificate(), "/", signed_in);
+  EXPECT_EQ(again.status, 401);
+  EXPECT_THAT(again.headers.at("set-cookie"), HasSubstr("Max-Age=0"));
+  EXPECT_EQ(Get(WithoutCertificate(), "/").headers.count("set-cookie"), 0);
+  EXPECT_EQ(Json::parse(Get(As("user-alice"), "/api/me", signed_in).body)["caller"], "user alice");
+  EXPECT_EQ(Get(As("user-alice"), "/", signed_in).status, 200);
 }
 
 TEST_F(PageSecurityTest, TextOfOthersIsNeverMarkup) {

@@ -17,9 +17,9 @@ export class PlanTab {
     this.context.draw();
   }
 
-  nodes({described, may_read: mayRead}) {
+  nodes({described, most: mostOf, may_read: mayRead}) {
     const predicted = described.predicted ?? {};
-    const most = (field) => Math.max(0, ...described.rank.map(({progress}) => Number(progress?.[field] ?? 0)));
+    const most = (field) => Number(mostOf[field] ?? 0);
     const row = (name, guess, measured, text) => ({key: name, cells: [name, text(guess), text(measured),
       percent(Number(measured), Number(guess))]});
     const sent = most("bytes_sent");

@@ -2,23 +2,28 @@
 import {el, table} from "./dom.js";
 import {bytes, millis, number, percent} from "./text.js";
 
-const kMost = 500;  // ranks in the table
-
 export class RanksTab {
-  all = false;
+  from = 0;     // the first one of this page
+  before = [];  // the first ones of the pages before it
   constructor(context) {
     this.context = context;
   }
 
   async load() {}
 
-  nodes({described}) {
+  turn(from, before) {
+    this.from = from;
+    this.before = before;
+    this.context.reload();
+  }
+
+  nodes({described, ranks_from: first, ranks_total: total}) {
     const ranks = described.rank;
-    const shown = this.all ? ranks : ranks.slice(0, kMost);
+    const end = first + ranks.length;
     const longest = Math.max(0, ...ranks.map(({progress}) =>
       (progress?.compute_seconds ?? 0) + (progress?.sync_seconds ?? 0)));
     const gpus = ranks.some((rank) => rank.gpu);
-    const rows = shown.map((rank) => {
+    const rows = ranks.map((rank) => {
       const progress = rank.progress ?? {};
       return {key: "rank " + rank.rank, cells: [rank.rank, rank.worker, rank.state, progress.phase ?? "",
         progress.step ?? "", progress.steps_per_second > 0 ? number(progress.steps_per_second) : "–",
@@ -28,15 +33,17 @@ export class RanksTab {
     });
     return [
       el("h2", {}, "Ranks"),
-      ranks.length === 0 ? el("p", {class: "soft"}, "No rank runs, or has run.") : table("Ranks",
+      total === 0 ? el("p", {class: "soft"}, "No rank runs, or has run.") : table("Ranks",
         [{name: "Rank", number: true}, {name: "Worker"}, {name: "State"}, {name: "Phase"}, {name: "Step", number: true},
           {name: "Steps/s", number: true}, {name: "T_comp", number: true}, {name: "T_sync", number: true},
           {name: "Share of a step"}, {name: "Tensors", number: true}, {name: "Process", number: true},
           {name: "Sent", number: true}, ...(gpus ? [{name: "GPU"}] : []), {name: "Lanes", wide: true}], rows),
-      shown.length < ranks.length ? el("button", {type: "button", onclick: () => {
-        this.all = true;
-        this.context.draw();
-      }}, `all ${ranks.length} ranks`) : null,
+      ranks.length < total ? el("nav", {class: "pages", "aria-label": "Pages of ranks"},
+        el("button", {type: "button", disabled: this.before.length === 0,
+          onclick: () => this.turn(this.before.at(-1), this.before.slice(0, -1))}, "previous"),
+        el("span", {}, `${first + 1} to ${end} of ${total}`),
+        el("button", {type: "button", disabled: end >= total, onclick: () => this.turn(end, [...this.before, first])},
+          "next")) : null,
       ...layers(described.job.progress?.layer_times)];
   }
 }
