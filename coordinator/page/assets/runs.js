@@ -66,12 +66,14 @@ export class Run {
         this.error = "";
         this.#errors = 0;
         const whole = answer.next >= answer.total;
-        this.#whole = ended && whole;
-        if (whole || answer.text === "") return;
+        const done = whole || answer.text === "";
+        this.#whole = ended && done;
+        if (done) return;
       }
     } catch (error) {
       if (error.status === 401) throw error;
       this.error = error.message;
+      this.#whole = ended && error.status === 404;  // it has written none
       this.#nextLoad = Date.now() + Math.min(kLongest, kAfterError * 2 ** this.#errors++);
     }
   }
