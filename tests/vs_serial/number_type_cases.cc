@@ -89,7 +89,8 @@ void AddNorms(std::vector<LayerCase>& cases) {
 }
 
 void AddActivations(std::vector<LayerCase>& cases) {
-  static const auto* of_positive = new std::set<std::string>{"log", "log1p", "pow", "reciprocal", "rsqrt", "sqrt"};
+  static const auto* of_positive =
+      new std::set<std::string>{"log", "log1p", "pow", "reciprocal", "root", "rsqrt", "sqrt"};
   for (const ActivationFunction& function : ActivationFunctions()) {
     std::string arguments;
     double next = 0.25;  // bounds are in order
