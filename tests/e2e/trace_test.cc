@@ -197,9 +197,9 @@ class Slowed {
       : thread_([this, pid] {
           while (!over_) {
             kill(pid, SIGSTOP);
-            absl::SleepFor(absl::Milliseconds(40));
+            absl::SleepFor(absl::Milliseconds(60));
             kill(pid, SIGCONT);
-            absl::SleepFor(absl::Milliseconds(10));
+            absl::SleepFor(absl::Milliseconds(30));
           }
         }) {}
   ~Slowed() {
@@ -216,45 +216,38 @@ TEST_F(TraceTest, TheSlowRankIsNamed) {
   constexpr int kSlow = 2;
   const std::string job = Submit(Job("slow", 1000000, "measure_layers_every: 2", /*side=*/64, /*channels=*/16));
   ASSERT_TRUE(RunsUntilStep(job, 2));
-  const absl::StatusOr<std::vector<pid_t>> pids = cluster_->RankPids(job);
-  ASSERT_TRUE(pids.ok()) << pids.status();
-  ASSERT_EQ(pids->size(), 4u);
-  std::map<uint64_t, SlowPart> costliest;  // by step
+  const absl::StatusOr<DescribeJobResponse> described = cluster_->Describe(job);
+  ASSERT_TRUE(described.ok()) << described.status();
+  ASSERT_EQ(described->rank_size(), 4);
+  const uint64_t begin = described->job().progress().step() + 2, end = begin + 40;
   {
-    const Slowed slowed((*pids)[kSlow]);
-    const auto seen = cluster_->WaitUntil(
-        job,
-        [&](const JobSummary& summary) {
-          const LayerTimes& times = summary.progress().layer_times();
-          if (times.slow_size() > 0) costliest[times.step()] = times.slow(0);
-          return costliest.size() >= 15;
-        },
-        Deadline::After(absl::Seconds(240)));
-    ASSERT_TRUE(seen.ok()) << seen.status();
+    const Slowed slowed(static_cast<pid_t>(described->rank(kSlow).pid()));
+    ASSERT_TRUE(RunsUntilStep(job, end));
     const auto shown = cluster_->Cli({"describe", job});
     EXPECT_THAT(shown.out, HasSubstr("slow in step "));
     EXPECT_THAT(shown.out, HasSubstr("OF THE STEP"));
+    EXPECT_THAT(shown.out, HasSubstr("rank 2"));
   }
-  int named = 0;
-  for (const auto& [step, part] : costliest) {
-    if (part.rank() == kSlow && part.kind() == SLOW_COMPUTE) ++named;
-    EXPECT_GT(part.cost_seconds(), 0);
-    if (part.kind() == SLOW_COMPUTE) {
-      EXPECT_GT(part.seconds(), part.median_seconds());
-      EXPECT_NE(part.layer(), "");
-    }
-  }
-  EXPECT_GE(named, 10) << "of " << costliest.size() << " steps";
   const auto lines = cluster_->Cli({"metrics", job, "--type", "slow"});
   EXPECT_EQ(lines.exit_code, 0) << lines.err;
   std::istringstream text(lines.out);
-  int count = 0;
-  for (std::string line; std::getline(text, line); ++count) {
+  int measured = 0;
+  std::map<int, double> costs;  // by rank, of all these steps: some of them are over before it is stopped
+  for (std::string line; std::getline(text, line);) {
     const Json parsed = Json::parse(line);
-    EXPECT_EQ(parsed["kind"].size(), parsed["cost_seconds"].size());
     EXPECT_GT(parsed["replayed_seconds"].get<double>(), 0);
+    const uint64_t step = parsed["step"];
+    if (step <= begin || step > end) continue;
+    ++measured;
+    for (size_t i = 0; i < parsed["kind"].size(); ++i) {
+      if (parsed["kind"][i] != "compute") continue;
+      costs[parsed["rank"][i].get<int>()] += parsed["cost_seconds"][i].get<double>();
+      EXPECT_GT(parsed["part_seconds"][i].get<double>(), parsed["median_seconds"][i].get<double>());
+    }
   }
-  EXPECT_GE(count, 15);
+  EXPECT_EQ(measured, 20);
+  // The machine does other work, too, which makes the other ranks slow now and then.
+  for (const int other : {0, 1, 3}) EXPECT_GT(costs[kSlow], 2 * costs[other]) << "rank " << other;
   EXPECT_EQ(cluster_->Cli({"cancel", job}).exit_code, 0);
 }
 
