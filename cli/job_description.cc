@@ -128,6 +128,7 @@ std::string SlowWhere(const SlowPart& part) {
 std::string SlowWhat(const SlowPart& part) {
   const std::string what = part.kind() == SLOW_LINK   ? "messages take"
                            : part.kind() == SLOW_DATA ? "reads its data in"
+                           : part.layer().empty()     ? "is late with messages of several ranks, which take"
                                                       : absl::StrCat("computes ", part.layer(), " in");
   std::string text = absl::StrCat(what, " ", Millis(part.seconds()));
   if (part.median_seconds() > 0) {

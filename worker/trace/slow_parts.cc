@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "worker/trace/step_replay.h"
@@ -29,8 +30,11 @@ int BucketOf(int64_t bytes) {
 // What one thing takes beyond its like.
 struct Candidate {
   SlowPartFound found;
-  double excess = 0;          // seconds of work or of messages; the step need not get so much shorter
-  std::vector<double> times;  // that replace the measured ones: of a rank's ops, or of all messages
+  double excess = 0;      // seconds of work or of messages; the step need not get so much shorter
+  bool takes_in = false;  // a rank: with the messages that it takes in
+  // That replace the measured ones; empty: none.
+  std::vector<double> work;   // of the rank's ops
+  std::vector<double> moves;  // of all messages
 };
 
 class Search {
@@ -49,6 +53,7 @@ class Search {
       AddData(rank, candidates);
     }
     AddLinks(candidates);
+    JoinLinksIntoSlowRanks(candidates);
     std::stable_sort(candidates.begin(), candidates.end(),
                      [](const Candidate& a, const Candidate& b) { return a.excess > b.excess; });
     // A part costs no more than its excess, so the others need no replay.
@@ -71,6 +76,7 @@ class Search {
 
  private:
   static constexpr std::size_t kMostReplayed = 30;
+  static constexpr double kLate = 1.5;  // times the median
 
   void SumWork() {
     work_.resize(static_cast<std::size_t>(graph_.ranks()));
@@ -169,6 +175,45 @@ class Search {
     }
   }
 
+  // A rank that is late with messages of several others is slow itself, and no link: it does not get to run. Its links
+  // are one candidate, with what it computes.
+  void JoinLinksIntoSlowRanks(std::vector<Candidate>& candidates) const {
+    for (int rank = 0; rank < graph_.ranks(); ++rank) {
+      std::set<int> senders;
+      for (const StepGraph::Message& message : graph_.messages()) {
+        if (message.to == rank) senders.insert(message.from);
+      }
+      const auto is_late = [&](const Candidate& one) {
+        return one.found.kind == Kind::kLink && one.found.peer == rank && one.found.seconds >= kLate * one.found.median;
+      };
+      const auto late = std::count_if(candidates.begin(), candidates.end(), is_late);
+      if (late < 2 || 2 * static_cast<std::size_t>(late) < senders.size()) continue;
+      Candidate joined;
+      joined.found = {.kind = Kind::kCompute, .rank = rank};
+      joined.takes_in = true;
+      for (const Candidate& link : candidates) {
+        if (!is_late(link)) continue;
+        joined.excess += link.excess;
+        joined.found.seconds += link.found.seconds;
+        joined.found.median += link.found.median;
+      }
+      const auto computes = std::find_if(candidates.begin(), candidates.end(), [&](const Candidate& one) {
+        return one.found.kind == Kind::kCompute && one.found.rank == rank;
+      });
+      if (computes != candidates.end()) {
+        if (computes->excess > joined.excess) joined.found = computes->found;
+        joined.excess += computes->excess;
+      }
+      candidates.erase(std::remove_if(candidates.begin(), candidates.end(),
+                                      [&](const Candidate& one) {
+                                        return is_late(one) || (one.found.kind == Kind::kCompute &&
+                                                                one.found.rank == rank && !one.takes_in);
+                                      }),
+                       candidates.end());
+      candidates.push_back(std::move(joined));
+    }
+  }
+
   double MoveLikeOthers(const StepGraph::Message& message) const {
     const auto median = link_medians_.find(BucketOf(message.bytes));
     return median == link_medians_.end() ? message.seconds : std::min(message.seconds, median->second);
@@ -177,14 +222,16 @@ class Search {
   // All of the candidates that are chosen at once.
   StepGraph::Change Replacing(const std::vector<Candidate>& candidates,
                               const std::function<bool(const Candidate&)>& chosen) const {
+    const auto take_least = [](const std::vector<double>& from, std::vector<double>& into) {
+      if (into.empty()) into = from;
+      for (std::size_t i = 0; i < from.size(); ++i) into[i] = std::min(into[i], from[i]);
+    };
     StepGraph::Change change;
     change.work.resize(static_cast<std::size_t>(graph_.ranks()));
     for (const Candidate& candidate : candidates) {
       if (!chosen(candidate)) continue;
-      const bool link = candidate.found.kind == Kind::kLink;
-      std::vector<double>& times = link ? change.moves : change.work[static_cast<std::size_t>(candidate.found.rank)];
-      if (times.empty()) times = candidate.times;
-      for (std::size_t i = 0; i < times.size(); ++i) times[i] = std::min(times[i], candidate.times[i]);
+      take_least(candidate.work, change.work[static_cast<std::size_t>(candidate.found.rank)]);
+      take_least(candidate.moves, change.moves);
     }
     return change;
   }
@@ -193,18 +240,19 @@ class Search {
 
   void Fill(Candidate& candidate) const {
     const SlowPartFound& found = candidate.found;
-    if (found.kind == Kind::kLink) {
+    const bool link = found.kind == Kind::kLink;
+    if (link || candidate.takes_in) {
       for (const StepGraph::Message& message : graph_.messages()) {
-        const bool its = message.from == found.rank && message.to == found.peer;
-        candidate.times.push_back(its ? MoveLikeOthers(message) : message.seconds);
+        const bool its = link ? message.from == found.rank && message.to == found.peer : message.to == found.rank;
+        candidate.moves.push_back(its ? MoveLikeOthers(message) : message.seconds);
       }
-      return;
     }
+    if (link) return;
     const auto& work = work_[static_cast<std::size_t>(found.rank)];
     for (const StepGraph::Op& op : graph_.ops(found.rank)) {
       const bool its = op.message < 0 && (found.kind == Kind::kData ? op.part == StepOp::kData : op.part >= 0);
       const double taken = its ? work.at(op.part) : 0;
-      candidate.times.push_back(taken > 0 ? op.work * LikeOthers(found.rank, op.part) / taken : op.work);
+      candidate.work.push_back(taken > 0 ? op.work * LikeOthers(found.rank, op.part) / taken : op.work);
     }
   }
 

@@ -2,7 +2,8 @@
 // which messages take longer, a rank that reads its data more slowly. Each is replaced by the median of its like, and
 // the step is replayed: the time that is saved is what it costs. Where several things are slow at once, replacing one
 // of them may save nothing, since the others are waited for all the same: then it costs what it takes once all others
-// are replaced. A rank that only waits costs nothing.
+// are replaced. A rank that only waits costs nothing. A rank that takes in messages of several others late is slow
+// itself, not its links: it does not get to run, as where its node does other work, too.
 //
 //   const SlowParts found = FindSlowParts(steps, [&](int rank, int layer) { return cells[layer][rank]; });
 //   // found.parts[0]: rank 3, 1.7 ms, most of it in layer 5
@@ -22,9 +23,9 @@ struct SlowPartFound {
   enum class Kind { kCompute, kLink, kData };
   Kind kind = Kind::kCompute;
   int rank = 0;
-  int peer = -1;       // kLink: messages from `rank` to it
-  int layer = -1;      // kCompute: the one that exceeds its median most
-  double cost = 0;     // seconds of the step
+  int peer = -1;    // kLink: messages from `rank` to it
+  int layer = -1;   // kCompute: the one that exceeds its median most; -1: its messages do more, which it takes in late
+  double cost = 0;  // seconds of the step
   double seconds = 0;  // of the layer, forward and backward; of the messages; of the reading
   double median = 0;   // of its like
 };

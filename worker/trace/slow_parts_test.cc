@@ -256,6 +256,26 @@ TEST(SlowPartsTest, ASlowLinkIsNoSlowRank) {
   for (const SlowPartFound& part : found.parts) EXPECT_NE(part.kind, Kind::kCompute);
 }
 
+// It does not get to run, and so it takes in late what the others have sent.
+TEST(SlowPartsTest, ARankThatIsLateWithAllMessagesIsSlowAndNotItsLinks) {
+  Recording step(4);
+  for (int turn = 0; turn < 3; ++turn) {
+    for (int rank = 0; rank < 4; ++rank) step.Work(rank, PartOf(0, false), 10 * kMs);
+    for (int from = 0; from < 4; ++from) {
+      for (int to = 0; to < 4; ++to) {
+        if (from != to) step.Move(from, to, to == 2 ? 9 * kMs : kMs, 100000);
+      }
+    }
+  }
+  const SlowParts found = FindSlowParts(step.Finish(), Equal);
+  ASSERT_EQ(found.parts.size(), 1u);
+  EXPECT_EQ(found.parts[0].kind, Kind::kCompute);
+  EXPECT_EQ(found.parts[0].rank, 2);
+  EXPECT_EQ(found.parts[0].layer, -1);
+  EXPECT_GT(found.parts[0].cost, 0.015);
+  EXPECT_GT(found.parts[0].seconds, 2 * found.parts[0].median);
+}
+
 TEST(SlowPartsTest, ASlowFileIsNamedAsThat) {
   Recording step(3);
   for (int rank = 0; rank < 3; ++rank) step.Work(rank, StepOp::kData, (rank == 1 ? 21 : 1) * kMs);
