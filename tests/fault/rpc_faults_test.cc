@@ -120,6 +120,9 @@ class RpcFaultsTest : public ::testing::Test {
 
   void IsHeldCancelledAndRemoved(int round) {
     const std::string job = Submit(absl::StrCat("steps-100000x10ms-c", round), 64);  // more than there are slots
+    // It does not run, so there is no step to trace, whatever happens to the call.
+    const absl::StatusOr<std::string> traced = client_->TraceJob(job, 1, absl::StrCat("trace-", round));
+    EXPECT_EQ(traced.status().code(), absl::StatusCode::kFailedPrecondition) << traced.status();
     EXPECT_EQ(client_->HoldJob(job), absl::OkStatus());
     EXPECT_EQ(client_->ReleaseJob(job), absl::OkStatus());
     absl::StatusOr<JobState> state = client_->CancelJob(job);
