@@ -28,6 +28,7 @@ constexpr char kBeginFrame[] = "\x1b[?2026h\x1b[H";
 constexpr char kEndFrame[] = "\x1b[J\x1b[?2026l";
 
 constexpr std::array<int, 7> kHandled = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT, SIGWINCH};
+constexpr absl::Duration kSignalsSettle = absl::Milliseconds(200);
 constexpr std::array<int, 5> kCrashes = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL};
 
 // Used by handlers of signals.
@@ -155,29 +156,42 @@ void FullScreen::Stop() {
   sigaction(SIGTSTP, &mine, nullptr);
 }
 
+// Takes the signals that have come; stops where one of them says so. Returns whether the screen has to be entered
+// again.
+bool FullScreen::TakeSignals(Happened& happened) {
+  bool enter = false;
+  unsigned char signal = 0;
+  while (read(read_end, &signal, 1) == 1) {
+    if (signal == SIGTSTP) Stop();
+    // What stopped it, or ran meanwhile, may have left the terminal in any state.
+    enter = enter || signal == SIGTSTP || signal == SIGCONT;
+    if (signal == SIGTSTP || signal == SIGCONT || signal == SIGWINCH) {
+      shown_.clear();
+      happened.redraw = true;
+    } else if (happened.signal == 0) {
+      happened.signal = signal;
+    }
+  }
+  return enter;
+}
+
 FullScreen::Happened FullScreen::Wait(int wake_fd, Deadline deadline) {
   Happened happened;
   pollfd fds[] = {{STDIN_FILENO, POLLIN, 0}, {read_end, POLLIN, 0}, {wake_fd, POLLIN, 0}};
   const auto milliseconds = std::clamp<int64_t>(absl::ToInt64Milliseconds(deadline.Remaining()), 0, 3600000);
   if (poll(fds, 3, static_cast<int>(milliseconds)) <= 0) return happened;
   happened.woken = fds[2].revents != 0;
-  bool enter = false;
-  if (fds[1].revents != 0) {
-    unsigned char signal = 0;
-    while (read(read_end, &signal, 1) == 1) {
-      if (signal == SIGTSTP) Stop();
-      // What stopped it, or ran meanwhile, may have left the terminal in any state.
-      enter = enter || signal == SIGTSTP || signal == SIGCONT;
-      if (signal == SIGTSTP || signal == SIGCONT || signal == SIGWINCH) {
-        shown_.clear();
-        happened.redraw = true;
-      } else if (happened.signal == 0) {
-        happened.signal = signal;
-      }
+  bool enter = fds[1].revents != 0 && TakeSignals(happened);
+  // A process in the background that changes the terminal's modes is stopped, and one that is told to end must not be,
+  // as after Ctrl-Z and `kill %1`. Another thread may still be handling the signal that tells it.
+  if (enter && happened.signal == 0 && tcgetpgrp(STDIN_FILENO) != getpgrp()) {
+    const Deadline settled = Deadline::After(kSignalsSettle);
+    while (happened.signal == 0 && !settled.Expired()) {
+      pollfd more = {read_end, POLLIN, 0};
+      poll(&more, 1, static_cast<int>(absl::ToInt64Milliseconds(settled.Remaining())) + 1);
+      TakeSignals(happened);
     }
   }
-  // A process that is to end may be in the background, as after Ctrl-Z and `kill %1`: the terminal is not its own, and
-  // who changes its modes from there is stopped.
   if (happened.signal != 0) return happened;
   if (enter) EnterScreen();
   if (fds[0].revents != 0) {

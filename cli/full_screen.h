@@ -47,6 +47,7 @@ class FullScreen {
  private:
   FullScreen() = default;
   void Stop();
+  bool TakeSignals(Happened& happened);
 
   std::string shown_;
 };

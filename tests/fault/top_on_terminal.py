@@ -29,10 +29,29 @@ def in_foreground():
     signal.signal(signal.SIGTTOU, signal.SIG_DFL)
 
 
+def killed_once_stopped(arguments):
+    """What a shell does for Ctrl-Z and `kill %1`: it takes the terminal back, and the job is told to end, and goes on.
+    Returns the signal that ended it."""
+    child = subprocess.Popen([ADJOIN] + arguments, preexec_fn=in_foreground)
+    os.waitpid(child.pid, os.WUNTRACED)
+    signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+    os.tcsetpgrp(0, os.getpgrp())
+    os.kill(child.pid, signal.SIGTERM)
+    os.kill(child.pid, signal.SIGCONT)
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        pid, status = os.waitpid(child.pid, os.WNOHANG)
+        if pid:
+            return os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+        time.sleep(0.05)
+    os.kill(child.pid, signal.SIGKILL)
+    return 0
+
+
 class Terminal:
     """A program on a terminal of its own, which it controls."""
 
-    def __init__(self, arguments, under_leader=False, **environment):
+    def __init__(self, arguments, under_leader=None, **environment):
         self.output = b""
         # The program's end stays open here, so that the modes are there after the program's end.
         self.fd, self.other = pty.openpty()
@@ -43,6 +62,8 @@ class Terminal:
             try:
                 os.login_tty(self.other)
                 os.environ.update(environment)
+                if under_leader == "shell":
+                    os._exit(killed_once_stopped(arguments))
                 if under_leader:
                     code = subprocess.call([ADJOIN] + arguments, preexec_fn=in_foreground)
                     os._exit(code if code >= 0 else 100 - code)
@@ -169,7 +190,7 @@ def signals():
 
 def stop_and_go_on():
     # As under a shell: the leader of the terminal's session is the parent, and the program a job of its own.
-    terminal = Terminal(["top", "-i", "0.2"], under_leader=True)
+    terminal = Terminal(["top", "-i", "0.2"], under_leader="parent")
     terminal.expect(RUNNING.encode())
     child = int(open(f"/proc/{terminal.pid}/task/{terminal.pid}/children").read().split()[0])
     for _ in range(2):
@@ -193,6 +214,16 @@ def stop_and_go_on():
     terminal.expect(re.escape(ENTER) + b".*" + RUNNING.encode(), since=at)
     terminal.press(b"q")
     assert terminal.wait() == 0
+    terminal.check_restored()
+    terminal.close()
+
+
+def killed_while_stopped():
+    terminal = Terminal(["top", "-i", "0.2"], under_leader="shell")
+    terminal.expect(RUNNING.encode())
+    child = int(open(f"/proc/{terminal.pid}/task/{terminal.pid}/children").read().split()[0])
+    os.kill(child, signal.SIGTSTP)
+    assert os.WEXITSTATUS(terminal.wait()) == signal.SIGTERM
     terminal.check_restored()
     terminal.close()
 
@@ -232,7 +263,7 @@ def no_screen():
         terminal.close()
 
 
-for check in (keys_and_frames, signals, stop_and_go_on, no_busy_loop, no_screen):
+for check in (keys_and_frames, signals, stop_and_go_on, killed_while_stopped, no_busy_loop, no_screen):
     begin = time.monotonic()
     check()
     print(f"{check.__name__}: {time.monotonic() - begin:.1f} s")
