@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "worker/trace/medians.h"
 #include "worker/trace/step_replay.h"
 
 namespace adjoin {
@@ -13,19 +14,6 @@ namespace {
 
 using Kind = SlowPartFound::Kind;
 using Pair = std::pair<int, int>;
-
-// Of two in the middle the lower one: of two ranks the slower one is slow.
-double LowerMedian(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
-int BucketOf(int64_t bytes) {
-  int bucket = 0;
-  for (; bytes > 0; bytes /= 2) ++bucket;
-  return bucket;
-}
 
 // What one thing takes beyond its like.
 struct Candidate {
@@ -153,7 +141,7 @@ class Search {
   void AddLinks(std::vector<Candidate>& candidates) {
     std::map<int, std::map<Pair, std::vector<double>>> times;  // by length
     for (const StepGraph::Message& message : graph_.messages()) {
-      times[BucketOf(message.bytes)][{message.from, message.to}].push_back(message.seconds);
+      times[SizeBucket(message.bytes)][{message.from, message.to}].push_back(message.seconds);
     }
     for (auto& [bucket, of_pairs] : times) {
       std::vector<double> medians;
@@ -215,7 +203,7 @@ class Search {
   }
 
   double MoveLikeOthers(const StepGraph::Message& message) const {
-    const auto median = link_medians_.find(BucketOf(message.bytes));
+    const auto median = link_medians_.find(SizeBucket(message.bytes));
     return median == link_medians_.end() ? message.seconds : std::min(message.seconds, median->second);
   }
 

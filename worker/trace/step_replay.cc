@@ -6,24 +6,12 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "worker/trace/medians.h"
 
 namespace adjoin {
 namespace {
 
 double Seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
-
-int BucketOf(int64_t bytes) {
-  int bucket = 0;
-  for (uint64_t left = static_cast<uint64_t>(std::max<int64_t>(bytes, 0)); left > 0; left /= 2) ++bucket;
-  return bucket;
-}
-
-// Of two in the middle the lower one.
-double Median(std::vector<double>& values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 // A message that a rank did not wait for was there when it was taken in, since when is not known: it is taken to have
 // been as fast as those between the same ranks that were waited for.
@@ -32,14 +20,16 @@ void ReplaceUnknown(std::vector<StepGraph::Message>& messages) {
   std::map<int, std::vector<double>> of_all;
   for (const StepGraph::Message& message : messages) {
     if (!message.waited) continue;
-    of_pair[{{message.from, message.to}, BucketOf(message.bytes)}].push_back(message.seconds);
-    of_all[BucketOf(message.bytes)].push_back(message.seconds);
+    of_pair[{{message.from, message.to}, SizeBucket(message.bytes)}].push_back(message.seconds);
+    of_all[SizeBucket(message.bytes)].push_back(message.seconds);
   }
   for (StepGraph::Message& message : messages) {
     if (message.waited) continue;
-    const auto pair = of_pair.find({{message.from, message.to}, BucketOf(message.bytes)});
-    const auto all = of_all.find(BucketOf(message.bytes));
-    const double like = pair != of_pair.end() ? Median(pair->second) : all != of_all.end() ? Median(all->second) : 0;
+    const auto pair = of_pair.find({{message.from, message.to}, SizeBucket(message.bytes)});
+    const auto all = of_all.find(SizeBucket(message.bytes));
+    const double like = pair != of_pair.end() ? LowerMedian(pair->second)
+                        : all != of_all.end() ? LowerMedian(all->second)
+                                              : 0;
     message.seconds = std::min(message.seconds, like);
   }
 }

@@ -101,7 +101,7 @@ absl::StatusOr<StepTrace::Written> StepTrace::Gather(const absl::StatusOr<std::s
     Tail tail;
     ADJOIN_RETURN_IF_ERROR(messages_.Recv(rank, &tail, sizeof(tail)));
     written.dropped += tail.dropped;
-    // Of two ranks: twice the largest, unless one of them is rank 0.
+    // The times of two ranks differ by twice the largest error, unless one of them is rank 0.
     written.clock_error_ns = std::max(written.clock_error_ns, tail.clock_error * (messages_.size() > 2 ? 2 : 1));
   }
   if (file.has_value() && written.status.ok()) written.status = file->Finish();
