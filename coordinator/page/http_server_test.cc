@@ -118,7 +118,7 @@ TEST_F(HttpServerTest, AnswersAtOnceThatItIsBusy) {
     waiting.push_back(Connect(server_->port()));
     Say(waiting.back(), GetText("/"));
   }
-  // Of twelve, five are kept at most; the others get their answer while these wait.
+  // Five of twelve are kept at most; the others get their answer while these wait.
   char first[13] = "";
   for (const UniqueFd& fd : waiting) {
     const timeval moment = {2, 0};

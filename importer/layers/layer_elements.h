@@ -23,7 +23,8 @@ struct LayerElements {
 
 LayerElements ElementsOf(const ConstantTensor& constant);
 
-// Of a layer's output. `inputs`: of its inputs; `weight`: of what a layer `parameter` has.
+// Returns what is known of a layer's output. `inputs`: what is known of its inputs; `weight`: of the tensor that a
+// layer `parameter` has.
 LayerElements ElementsOf(const Layer& layer, const std::vector<LayerElements>& inputs, const LayerElements& weight);
 
 }  // namespace adjoin

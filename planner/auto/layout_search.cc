@@ -306,7 +306,7 @@ JobSpec LayoutSearch::Write(const SearchOutcome& outcome) const {
       if (option.recompute) own.set_recompute(true);
       const auto cost = candidate.cost_of.find(own.name());
       bool has_parameters = own.has_transformer();
-      // Of a group's layers, some can have no other home: they have buffers only.
+      // Some layers of a group can have no other home: they have buffers only.
       for (size_t h = 0; cost != candidate.cost_of.end() && h < cost->second->home.size(); ++h) {
         has_parameters = has_parameters || cost->second->home[h].home == option.home;
       }

@@ -35,7 +35,7 @@ void AppendReadings(const std::map<int, Reading>& readings, std::string* key) {
   for (const auto& [dim, reading] : readings) absl::StrAppend(key, "|", dim, ":", reading.ToString());
 }
 
-// Of tensors with more dims each pair is counted by itself.
+// Pairs of tensors with more dims are counted one by one.
 constexpr int kMostScaledDims = 16;
 
 // Returns whether all parts of the dim have the same extent, above 0.

@@ -21,8 +21,8 @@ namespace adjoin {
 struct ResidentSize {
   int64_t total = 0;    // the process at its worst moment
   int64_t program = 0;  // of it: code, libraries, threads, connections, and what the heap holds between tensors
-  // Of `program`: what ranks of one node share for short messages (primitives/transport/shared_arena.h). At most: as if
-  // all ranks were on one node, and this one moved as much as the busiest.
+  // The part of `program` that ranks of one node share for short messages (primitives/transport/shared_arena.h). At
+  // most: as if all ranks were on one node, and this one moved as much as the busiest.
   int64_t shared = 0;
 };
 

@@ -122,7 +122,7 @@ absl::StatusOr<std::unique_ptr<MovementExecution>> Communicator::StartNow(const 
   pending->Record(recorder_);
   pending->Join(&in_flight_);
   if (absl::Status started = pending->Start(); !started.ok()) return Fail(std::move(started));
-  // Of executions that travel while the rank computes, this is one of the few occasions to go on.
+  // Executions that travel while the rank computes have few occasions to go on; this is one.
   if (absl::StatusOr<bool> advanced = AdvanceOthers(*pending); !advanced.ok()) return Fail(advanced.status());
   return pending;
 }

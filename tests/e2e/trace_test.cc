@@ -144,7 +144,7 @@ TEST_F(TraceTest, TheCommandTracesAJobThatRuns) {
   ASSERT_TRUE(made.ok()) << made.status();
   const TraceProgress& trace = made->progress().trace();
   EXPECT_EQ(trace.last_step() - trace.first_step(), 999u);
-  // Of a job that runs, a trace that is there can be fetched.
+  // A trace that is there can be fetched while the job runs.
   const auto got = cluster_->Cli({"get", job, trace.file(), "-O", "-"});
   EXPECT_EQ(got.exit_code, 0) << got.err;
   EXPECT_EQ(got.out.size(), trace.bytes());

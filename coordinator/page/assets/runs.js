@@ -52,7 +52,7 @@ export class Run {
     }
   }
 
-  // Of a job that has ended, all is read once; after errors it waits ever longer.
+  // Reads all of a job that has ended once; after errors it waits ever longer.
   async load() {
     const {ended} = this;
     if (ended && this.#whole || Date.now() < this.#nextLoad) return;
