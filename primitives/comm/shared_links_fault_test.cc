@@ -3,11 +3,7 @@
 //
 // The test starts itself again for every rank: "shared_links_fault_test --rank <rank> <scene>". A rank talks with the
 // test by lines on its standard input and output.
-#include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <iostream>
@@ -28,6 +24,7 @@
 #include "primitives/geometry/layout.h"
 #include "primitives/geometry/movement_plan.h"
 #include "primitives/transport/shared_peers.h"
+#include "primitives/transport/talking_process.h"
 #include "primitives/transport/transport_factory.h"
 
 namespace adjoin {
@@ -36,14 +33,6 @@ namespace {
 constexpr int kVictim = 1;
 constexpr int kSteps = 9;  // the last of them is the victim's end
 constexpr int64_t kElements = 4000;
-
-void Say(const std::string& line) { std::cout << line << std::endl; }
-
-std::string Hear() {
-  std::string line;
-  std::getline(std::cin, line);
-  return line;
-}
 
 // ---- in the ranks' processes ----
 
@@ -104,85 +93,20 @@ absl::Status RankMain(int rank, const std::string& scene) {
 
 // ---- in the test's process ----
 
-class RankProcess {
- public:
-  RankProcess(int rank, const std::string& scene) {
-    int in[2], out[2];
-    if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0) std::abort();
-    const std::string rank_text = absl::StrCat(rank);
-    pid_ = fork();
-    if (pid_ == 0) {
-      dup2(in[0], 0);
-      dup2(out[1], 1);
-      execl("/proc/self/exe", "shared_links_fault_test", "--rank", rank_text.c_str(), scene.c_str(), nullptr);
-      _exit(127);
-    }
-    close(in[0]);
-    close(out[1]);
-    in_ = in[1];
-    out_ = out[0];
-  }
-  ~RankProcess() {
-    if (pid_ > 0) {
-      kill(pid_, SIGKILL);
-      Reap();
-    }
-    close(in_);
-    close(out_);
-  }
-
-  void Write(const std::string& line) {
-    const std::string text = line + "\n";
-    EXPECT_EQ(write(in_, text.data(), text.size()), static_cast<ssize_t>(text.size()));
-  }
-
-  // The next line that is not UCX's log, or a word on why there is none.
-  std::string Read(absl::Duration timeout = absl::Seconds(30)) {
-    const Deadline deadline = Deadline::After(timeout);
-    while (true) {
-      const size_t end = unread_.find('\n');
-      if (end != std::string::npos) {
-        const std::string line = unread_.substr(0, end);
-        unread_.erase(0, end + 1);
-        if (!absl::StartsWith(line, "[")) return line;
-        continue;
-      }
-      pollfd event = {out_, POLLIN, 0};
-      char chunk[4096];
-      if (poll(&event, 1, static_cast<int>(absl::ToInt64Milliseconds(deadline.Remaining()))) <= 0) return "(nothing)";
-      const ssize_t bytes = read(out_, chunk, sizeof(chunk));
-      if (bytes <= 0) return "(ended)";
-      unread_.append(chunk, static_cast<size_t>(bytes));
-    }
-  }
-
-  void Signal(int signal) { kill(pid_, signal); }
-  // Peers on the same node take a process that has not been reaped for a living one.
-  int Reap() {
-    int status = 0;
-    waitpid(pid_, &status, 0);
-    pid_ = -1;
-    return status;
-  }
-
- private:
-  pid_t pid_ = -1;
-  int in_ = -1;
-  int out_ = -1;
-  std::string unread_;
-};
+constexpr absl::Duration kPatience = absl::Seconds(30);
 
 struct Job {
-  explicit Job(const std::string& scene) : survivor(0, scene), victim(kVictim, scene) {
-    const std::string first = survivor.Read(), second = victim.Read();
-    for (RankProcess* rank : {&survivor, &victim}) {
+  explicit Job(const std::string& scene)
+      : survivor({"--rank", "0", scene}), victim({"--rank", absl::StrCat(kVictim), scene}) {
+    const std::string first = survivor.Read(kPatience), second = victim.Read(kPatience);
+    for (TalkingProcess* rank : {&survivor, &victim}) {
       rank->Write(first);
       rank->Write(second);
     }
-    EXPECT_EQ(survivor.Read(), "shared");
-    EXPECT_EQ(victim.Read(), "in the middle");
+    EXPECT_EQ(survivor.Read(kPatience), "shared");
+    EXPECT_EQ(victim.Read(kPatience), "in the middle");
   }
-  RankProcess survivor, victim;
+  TalkingProcess survivor, victim;
 };
 
 TEST(SharedLinksFaultTest, TellsThePeerOfARankThatIsKilledWhileItWrites) {
@@ -190,7 +114,7 @@ TEST(SharedLinksFaultTest, TellsThePeerOfARankThatIsKilledWhileItWrites) {
   const auto killed = Deadline::Clock::now();
   job.victim.Signal(SIGKILL);
   job.victim.Reap();
-  const std::string status = job.survivor.Read();
+  const std::string status = job.survivor.Read(kPatience);
   const absl::Duration took = absl::FromChrono(Deadline::Clock::now() - killed);
   EXPECT_TRUE(absl::StartsWith(status,
                                "UNAVAILABLE: operator 7 (conv1.x) forward, generation 8: waiting for rank 1: "
@@ -204,7 +128,7 @@ TEST(SharedLinksFaultTest, TellsASenderThatItsReceiverWasKilledWhileItRead) {
   Job job("one way");
   job.victim.Signal(SIGKILL);
   job.victim.Reap();
-  const std::string status = job.survivor.Read();
+  const std::string status = job.survivor.Read(kPatience);
   EXPECT_TRUE(absl::StartsWith(status, "UNAVAILABLE: ")) << status;
   EXPECT_TRUE(absl::StrContains(status, "rank 1 died or cannot be reached")) << status;
   job.survivor.Reap();
@@ -213,7 +137,7 @@ TEST(SharedLinksFaultTest, TellsASenderThatItsReceiverWasKilledWhileItRead) {
 TEST(SharedLinksFaultTest, EndsAtItsDeadlineWhereThePeerIsStopped) {
   Job job("stopped");
   job.victim.Signal(SIGSTOP);
-  const std::string status = job.survivor.Read();
+  const std::string status = job.survivor.Read(kPatience);
   EXPECT_TRUE(absl::StartsWith(status,
                                "DEADLINE_EXCEEDED: operator 7 (conv1.x) forward, generation 8: waiting for rank 1: "
                                "rank 0 waited too long for rank 1 to write a message in shared memory"))
@@ -230,9 +154,9 @@ TEST(SharedLinksFaultTest, GoesOnWithARankThatWasStopped) {
   job.victim.Write("go on");
   // Every copy of the last execution halts.
   std::string line;
-  while ((line = job.victim.Read()) == "in the middle") job.victim.Write("go on");
+  while ((line = job.victim.Read(kPatience)) == "in the middle") job.victim.Write("go on");
   EXPECT_EQ(line, "OK");
-  EXPECT_EQ(job.survivor.Read(), "OK");
+  EXPECT_EQ(job.survivor.Read(kPatience), "OK");
   EXPECT_EQ(job.victim.Reap(), 0);
   EXPECT_EQ(job.survivor.Reap(), 0);
 }

@@ -3,11 +3,6 @@
 // The test starts itself again for every rank: "ucx_fault_test --rank <rank> <size> <shm|tcp> <scene>". A rank talks
 // with the test by lines on its standard input and output.
 #include <dirent.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -27,6 +22,7 @@
 #include "gtest/gtest.h"
 #include "primitives/transport/buffer.h"
 #include "primitives/transport/tag.h"
+#include "primitives/transport/talking_process.h"
 #include "primitives/transport/ucx_transport.h"
 
 namespace adjoin {
@@ -46,14 +42,6 @@ Buffer BufferOf(const std::shared_ptr<std::vector<char>>& memory) {
   buffer.bytes = memory->size();
   buffer.keepalive = memory;
   return buffer;
-}
-
-void Say(const std::string& line) { std::cout << line << std::endl; }
-
-std::string Hear() {
-  std::string line;
-  std::getline(std::cin, line);
-  return line;
 }
 
 // ---- in the ranks' processes ----
@@ -118,75 +106,6 @@ absl::Status RankMain(char** argv) {
 
 // ---- in the test's process ----
 
-class RankProcess {
- public:
-  RankProcess(int rank, const std::string& way, const std::string& scene) {
-    int in[2], out[2];
-    if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0) std::abort();
-    const std::string rank_text = absl::StrCat(rank), size_text = absl::StrCat(kRanks);
-    pid_ = fork();
-    if (pid_ == 0) {
-      dup2(in[0], 0);
-      dup2(out[1], 1);
-      execl("/proc/self/exe", "ucx_fault_test", "--rank", rank_text.c_str(), size_text.c_str(), way.c_str(),
-            scene.c_str(), nullptr);
-      _exit(127);
-    }
-    close(in[0]);
-    close(out[1]);
-    in_ = in[1];
-    out_ = out[0];
-  }
-  ~RankProcess() {
-    if (pid_ > 0) Kill();
-    close(in_);
-    close(out_);
-  }
-
-  void Write(const std::string& line) {
-    const std::string text = line + "\n";
-    ASSERT_EQ(write(in_, text.data(), text.size()), static_cast<ssize_t>(text.size()));
-  }
-
-  // The next line that is not UCX's log, or a word on why there is none.
-  std::string Read(absl::Duration timeout) {
-    const Deadline deadline = Deadline::After(timeout);
-    while (true) {
-      const size_t end = unread_.find('\n');
-      if (end != std::string::npos) {
-        const std::string line = unread_.substr(0, end);
-        unread_.erase(0, end + 1);
-        if (!absl::StartsWith(line, "[")) return line;
-        continue;
-      }
-      pollfd event = {out_, POLLIN, 0};
-      char chunk[4096];
-      if (poll(&event, 1, static_cast<int>(absl::ToInt64Milliseconds(deadline.Remaining()))) <= 0) return "(nothing)";
-      const ssize_t bytes = read(out_, chunk, sizeof(chunk));
-      if (bytes <= 0) return "(ended)";
-      unread_.append(chunk, static_cast<size_t>(bytes));
-    }
-  }
-
-  // Also reaps: peers on the same node take a process that has not been reaped for a living one.
-  void Kill() {
-    kill(pid_, SIGKILL);
-    Reap();
-  }
-  int Reap() {
-    int status = 0;
-    waitpid(pid_, &status, 0);
-    pid_ = -1;
-    return status;
-  }
-
- private:
-  pid_t pid_ = -1;
-  int in_ = -1;
-  int out_ = -1;
-  std::string unread_;
-};
-
 std::set<std::string> SharedMemoryFiles() {
   std::set<std::string> files;
   DIR* directory = opendir("/dev/shm");
@@ -209,8 +128,11 @@ class UcxFaultTest : public testing::TestWithParam<Scene> {};
 TEST_P(UcxFaultTest, TellsThePeersOfAKilledRankSoon) {
   const Scene scene = GetParam();
   const std::set<std::string> files_before = SharedMemoryFiles();
-  std::vector<std::unique_ptr<RankProcess>> ranks;
-  for (int r = 0; r < kRanks; ++r) ranks.push_back(std::make_unique<RankProcess>(r, scene.way, scene.name));
+  std::vector<std::unique_ptr<TalkingProcess>> ranks;
+  for (int r = 0; r < kRanks; ++r) {
+    ranks.push_back(std::make_unique<TalkingProcess>(
+        std::vector<std::string>{"--rank", absl::StrCat(r), absl::StrCat(kRanks), scene.way, scene.name}));
+  }
   std::vector<std::string> addresses;
   for (auto& rank : ranks) addresses.push_back(rank->Read(absl::Seconds(20)));
   for (auto& rank : ranks) {
