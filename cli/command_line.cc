@@ -23,6 +23,7 @@
 #include "base/shell_completion.h"
 #include "base/status_macros.h"
 #include "base/watchdog.h"
+#include "cli/access_commands.h"
 #include "cli/color.h"
 #include "cli/commands.h"
 #include "cli/completed_names.h"
@@ -51,7 +52,7 @@ struct Arguments {
   ImportCommand import;
   std::string verify_binary;
   std::string object, data_format;
-  std::string token_id, user, role = "user", valid_for = "30d";
+  AccessArguments access;
   std::string shell;
   bool follow = false, files = false;
   TlsFiles tls;
@@ -68,10 +69,7 @@ absl::Status SetCredentials(Arguments& a) {
 }
 
 void AddFormat(CLI::App* command, Arguments& a, const std::string& flags = "-o,--format") {
-  const auto read = [&a](const std::string& name) {
-    a.options.format = name == "json" ? Format::kJson : name == "yaml" ? Format::kYaml : Format::kTable;
-  };
-  OneOf(command->add_option_function<std::string>(flags, read, "How to print it"), {"table", "json", "yaml"});
+  AddFormatOption(command, a.options, flags);
 }
 
 void AddJob(CLI::App* command, Arguments& a) {
@@ -284,29 +282,11 @@ void AddJobCommands(CLI::App& app, Arguments& a, Command& chosen) {
   remove->callback([&a, &chosen] { chosen = [&a] { return RunRemove(a.options, a.job, a.files); }; });
 }
 
-void AddTokens(CLI::App& app, Arguments& a, Command& chosen) {
-  CLI::App* token = app.add_subcommand("token", "Bearer tokens, for users without a certificate; admins only");
-  token->require_subcommand(1);
-  token->fallthrough();
-  CLI::App* create = token->add_subcommand("create", "Make a token and show it, this once");
-  create->add_option("USER", a.user, "Whose jobs the token's holder submits and changes")->required();
-  OneOf(create->add_option("--role", a.role, "What it may do"), {"admin", "user", "viewer"})->capture_default_str();
-  create->add_option("--valid-for", a.valid_for, "Until it expires: 12h, 30d, ...")->capture_default_str();
-  AddFormat(create, a);
-  create->callback([&] { chosen = [&] { return RunTokenCreate(a.options, a.user, a.role, a.valid_for); }; });
-  CLI::App* list = token->add_subcommand("list", "Show whose tokens there are; never the tokens themselves");
-  AddFormat(list, a);
-  list->callback([&] { chosen = [&] { return RunTokenList(a.options); }; });
-  CLI::App* revoke = token->add_subcommand("revoke", "Let a token be refused from now on");
-  revoke->add_option("ID", a.token_id, "As `adjoin token list` shows it")->required();
-  AddFormat(revoke, a);
-  revoke->callback([&] { chosen = [&] { return RunTokenRevoke(a.options, a.token_id); }; });
-}
-
 void AddImport(CLI::App& app, Arguments& a, Command& chosen) {
   CLI::App* command =
       app.add_subcommand("import", "Make a job and its weights of a model that PyTorch exported; needs no coordinator");
-  command->add_option("MODEL", a.import.model, "An archive of torch.export.save, such as model.pt2");
+  command->add_option("MODEL", a.import.model,
+                      "An archive of torch.export.save, such as model.pt2, or of torch.jit.save");
   command->add_option("-o,--output", a.import.job, "The job's file to write; absent: standard output")
       ->type_name("FILE");
   command->add_option("--weights", a.import.weights, "The weights' file to write, such as model.safetensors")
@@ -318,6 +298,13 @@ void AddImport(CLI::App& app, Arguments& a, Command& chosen) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("FIELDS");
+  command
+      ->add_option("--example-shape", a.import.examples,
+                   "Of a model of torch.jit.trace the shapes that it was traced with, one for each argument, such as "
+                   "2x3x64x64 or 2x16:int64")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("SHAPES");
   command->add_option("--template", a.import.frame, "A job without layers, for all the rest; its comments are lost")
       ->type_name("FILE");
   command->add_flag("--outline", a.import.outline, "Leave custom layers in place of what is not known");
@@ -432,13 +419,10 @@ void AddCompletion(CLI::App& app, Arguments& a, Command& chosen) {
 // ---------------------------------------------------------------------------------------------------------------------
 // What Tab offers
 
-// A person waits at the keyboard, so a coordinator that is slow or away is as one without jobs.
-constexpr absl::Duration kCompletionPatience = absl::Seconds(1);
-
 std::vector<Suggestion> CompletedValues(Arguments& a, const std::string& type) {
   if (type != "JOB" && type != "ID") return {};
   // Ends also what has no deadline, such as the look-up of a name. Nothing was printed before.
-  Watchdog late(kCompletionPatience, [] { _exit(0); });
+  Watchdog late(CompletionPatience(), [] { _exit(0); });
   if (!SetCredentials(a).ok()) return {};
   a.options.client.retry = absl::ZeroDuration();
   return type == "JOB" ? JobSuggestions(a.options.client) : TokenSuggestions(a.options.client);
@@ -474,7 +458,8 @@ int RunAdjoin(int argc, char** argv, const LayerRules& rules) {
   AddQueries(app, arguments, chosen);
   AddImport(app, arguments, chosen);
   AddData(app, arguments, chosen);
-  AddTokens(app, arguments, chosen);
+  AddTokenCommands(app, arguments.options, arguments.access, chosen);
+  AddNodeCommands(app, arguments.options, arguments.access, chosen);
   AddCompletion(app, arguments, chosen);
   AddConfigSources(app, "ADJOIN_");
   const ManPageOptions page = {.section = 1,

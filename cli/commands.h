@@ -154,6 +154,10 @@ absl::StatusOr<int> RunTokenCreate(const CommandOptions& options, const std::str
                                    const std::string& valid_for);
 absl::StatusOr<int> RunTokenList(const CommandOptions& options);
 absl::StatusOr<int> RunTokenRevoke(const CommandOptions& options, const std::string& id);
+// A token with which workers get their certificates. `node`: a name, or "any".
+absl::StatusOr<int> RunTokenJoin(const CommandOptions& options, const std::string& node, uint32_t uses,
+                                 const std::string& valid_for);
+absl::StatusOr<int> RunNodeRevoke(const CommandOptions& options, const std::string& node);
 // `output`: a file, "-" for standard output, empty for the artifact's own name.
 absl::StatusOr<int> RunGet(const CommandOptions& options, const std::string& job, const std::string& name,
                            const std::string& output);

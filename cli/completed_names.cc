@@ -1,11 +1,21 @@
 #include "cli/completed_names.h"
 
+#include <stdlib.h>
+
 #include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "cli/text.h"
 #include "proto/coordinator.pb.h"
 
 namespace adjoin {
+
+absl::Duration CompletionPatience() {
+  const char* const text = getenv("ADJOIN_COMPLETION_SECONDS");
+  double seconds = 0;
+  const bool given = text != nullptr && absl::SimpleAtod(text, &seconds) && seconds > 0 && seconds <= 60;
+  return absl::Seconds(given ? seconds : 1);
+}
 
 std::vector<Suggestion> JobSuggestions(const ClientOptions& options) {
   const absl::StatusOr<ListJobsResponse> list = CoordinatorClient(options).ListJobs();

@@ -254,22 +254,42 @@ absl::StatusOr<std::string> CoordinatorClient::TraceJob(const std::string& job, 
   return response->job_id();
 }
 
-absl::StatusOr<CreateTokenResponse> CoordinatorClient::CreateToken(const std::string& user, const std::string& role,
-                                                                   double valid_hours) {
-  CreateTokenRequest request;
+template <typename Request, typename Response>
+absl::StatusOr<Response> CoordinatorClient::CallOnce(Method<Request, Response> method, Request request) {
   *request.mutable_header() = MakeHeader();
-  request.set_user(user);
-  request.set_role(role);
-  request.set_valid_hours(valid_hours);
   Outage outage;
   if (!channel_->WaitForConnected(std::chrono::system_clock::now() + std::chrono::seconds(1))) TryAgain(outage);
   grpc::ClientContext context;
   SetDeadline(context, kShort);
-  CreateTokenResponse response;
-  absl::Status status = Check(stub_->CreateToken(&context, request, &response));
+  Response response;
+  absl::Status status = Check((stub_.get()->*method)(&context, request, &response));
   FitParts(&response);
   if (!status.ok()) return status;
   return response;
+}
+
+absl::StatusOr<CreateTokenResponse> CoordinatorClient::CreateToken(const std::string& user, const std::string& role,
+                                                                   double valid_hours) {
+  CreateTokenRequest request;
+  request.set_user(user);
+  request.set_role(role);
+  request.set_valid_hours(valid_hours);
+  return CallOnce(&Adjoin::Stub::CreateToken, std::move(request));
+}
+
+absl::StatusOr<CreateJoinTokenResponse> CoordinatorClient::CreateJoinToken(const std::string& node, uint32_t uses,
+                                                                           double valid_hours) {
+  CreateJoinTokenRequest request;
+  request.set_node(node);
+  request.set_uses(uses);
+  request.set_valid_hours(valid_hours);
+  return CallOnce(&Adjoin::Stub::CreateJoinToken, std::move(request));
+}
+
+absl::StatusOr<RevokeNodeResponse> CoordinatorClient::RevokeNode(const std::string& node) {
+  RevokeNodeRequest request;
+  request.set_node(node);
+  return Call(&Adjoin::Stub::RevokeNode, std::move(request), kShort);
 }
 
 absl::StatusOr<ListTokensResponse> CoordinatorClient::ListTokens() {

@@ -87,6 +87,9 @@ class CoordinatorClient {
   absl::StatusOr<ReadRatesResponse> ReadRates();
   absl::StatusOr<ListTokensResponse> ListTokens();
   absl::Status RevokeToken(const std::string& id);
+  // `node`: empty for any. As CreateToken, it is not made again once it may have reached the coordinator.
+  absl::StatusOr<CreateJoinTokenResponse> CreateJoinToken(const std::string& node, uint32_t uses, double valid_hours);
+  absl::StatusOr<RevokeNodeResponse> RevokeNode(const std::string& node);
 
   // Calls `on_update` with every change until it has seen a final state.
   absl::Status FollowJob(const std::string& job, const std::function<void(const JobSummary&)>& on_update);
@@ -122,6 +125,10 @@ class CoordinatorClient {
   template <typename Response>
   absl::Status Stream(const Open<Response>& open, std::chrono::seconds timeout, const std::function<bool()>& again,
                       const std::function<absl::Status(Response&)>& on_message);
+
+  // A call that is made once, when the coordinator answers.
+  template <typename Request, typename Response>
+  absl::StatusOr<Response> CallOnce(Method<Request, Response> method, Request request);
 
   // Waits until the coordinator may answer again; false where that took too long or the client was cancelled.
   bool TryAgain(Outage& outage);

@@ -37,6 +37,8 @@ std::vector<std::string> Environment() {
   std::vector<std::string> kept;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     if (absl::StartsWith(*entry, "ADJOIN_COORDINATOR") || absl::StartsWith(*entry, "ADJOIN_WORKER_")) continue;
+    // The daemons are no tasks of Slurm's.
+    if (absl::StartsWith(*entry, "SLURM_LOCALID=") || absl::StartsWith(*entry, "SLURM_STEP_TASKS_PER_NODE=")) continue;
     kept.push_back(*entry);
   }
   return kept;

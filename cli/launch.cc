@@ -25,6 +25,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
+#include "base/launchers.h"
 #include "base/status_macros.h"
 
 extern char** environ;
@@ -32,34 +33,10 @@ extern char** environ;
 namespace adjoin {
 namespace {
 
-// The variables of one launcher: which task this is, of how many; how many of them are on this machine, and on how many
-// machines they are, where it tells. MPICH's mpirun may use srun for processes of its own, so its variables come first.
-struct Launcher {
-  const char* task;
-  const char* tasks;
-  const char* here;
-  const char* nodes;
-};
-constexpr Launcher kLaunchers[] = {
-    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", nullptr},
-    {"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_SIZE", nullptr},
-    {"PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", "SLURM_STEP_NUM_NODES"},
-    // In a batch script, outside of srun, there are no variables of a step.
-    {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", nullptr, "SLURM_STEP_NUM_NODES"},
-};
-
 constexpr absl::Duration kAgain = absl::Milliseconds(50);     // between looks for the first task
 constexpr absl::Duration kMissing = absl::Milliseconds(500);  // at the end, for tasks that the queue had no place for
 constexpr absl::Duration kTelling = absl::Seconds(10);        // at the end, for all of them
-constexpr int kMostTasks = 100000;
-constexpr int kQueue = 128;  // places for connections that every Linux has
-
-absl::StatusOr<int> Number(const char* name, const char* text, int least, int most) {
-  int number = 0;
-  if (absl::SimpleAtoi(text, &number) && number >= least && number <= most) return number;
-  return absl::FailedPreconditionError(
-      absl::StrCat(name, " is \"", text, "\"; right would be a number from ", least, " to ", most));
-}
+constexpr int kQueue = 128;                                   // places for connections that every Linux has
 
 // What the launchers call a launch. All its tasks have the same.
 std::string RunOf(const std::function<const char*(const char*)>& variable) {
@@ -133,22 +110,22 @@ absl::StatusOr<Launch> LaunchOf(const std::function<const char*(const char*)>& v
     Launch launch;
     launch.variable = launcher.task;
     launch.run = RunOf(variable);
-    ADJOIN_ASSIGN_OR_RETURN(launch.task, Number(launcher.task, task, 0, kMostTasks - 1));
+    ADJOIN_ASSIGN_OR_RETURN(launch.task, LauncherNumber(launcher.task, task, 0, kMostTasks - 1));
     if (tasks == nullptr) {
       if (launch.task == 0) return Launch{};
       return absl::FailedPreconditionError(
           absl::StrCat(launcher.task, " is ", launch.task, ", but ", launcher.tasks,
                        " is not set: start `adjoin run` once, or by mpirun or srun, which set both"));
     }
-    ADJOIN_ASSIGN_OR_RETURN(launch.tasks, Number(launcher.tasks, tasks, launch.task + 1, kMostTasks));
-    const char* here = launcher.here == nullptr ? nullptr : variable(launcher.here);
+    ADJOIN_ASSIGN_OR_RETURN(launch.tasks, LauncherNumber(launcher.tasks, tasks, launch.task + 1, kMostTasks));
+    const char* here = launcher.local_tasks == nullptr ? nullptr : variable(launcher.local_tasks);
     const char* nodes = launcher.nodes == nullptr ? nullptr : variable(launcher.nodes);
     const bool elsewhere = (here != nullptr && absl::string_view(here) != absl::StrCat(launch.tasks)) ||
                            (nodes != nullptr && absl::string_view(nodes) != "1");
     if (elsewhere) {
       return absl::FailedPreconditionError(
           absl::StrCat("the ", launch.tasks, " tasks are on several machines, but `adjoin run` is for one (",
-                       here != nullptr ? launcher.here : launcher.nodes, " is ", here != nullptr ? here : nodes,
+                       here != nullptr ? launcher.local_tasks : launcher.nodes, " is ", here != nullptr ? here : nodes,
                        "): start a coordinator and a worker on each machine (docs/security.md), and submit the job"));
     }
     return launch;

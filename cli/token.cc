@@ -9,6 +9,22 @@
 #include "cli/time_text.h"
 
 namespace adjoin {
+namespace {
+
+constexpr char kAnyNode[] = "any";
+
+// `more`: what else to say of it, by name; `hint`: what to do with it.
+int ShowNewToken(const std::string& text, const TokenSummary& token, const std::vector<std::vector<std::string>>& more,
+                 const std::string& hint) {
+  std::vector<std::vector<std::string>> rows = {{"token", text}, {"id", token.id()}};
+  rows.insert(rows.end(), more.begin(), more.end());
+  rows.push_back({"expires", TimeText(token.expires_unix_ms())});
+  std::cout << TextTable(rows) << std::flush;
+  std::cerr << "The token is shown this once: the coordinator keeps only its hash." << hint << std::endl;
+  return 0;
+}
+
+}  // namespace
 
 absl::StatusOr<int> RunTokenCreate(const CommandOptions& options, const std::string& user, const std::string& role,
                                    const std::string& valid_for) {
@@ -20,14 +36,7 @@ absl::StatusOr<int> RunTokenCreate(const CommandOptions& options, const std::str
     return 0;
   }
   const TokenSummary& token = answer.summary();
-  std::cout << TextTable({{"token", answer.token()},
-                          {"id", token.id()},
-                          {"user", token.user()},
-                          {"role", token.role()},
-                          {"expires", TimeText(token.expires_unix_ms())}})
-            << std::flush;
-  std::cerr << "The token is shown this once: the coordinator keeps only its hash." << std::endl;
-  return 0;
+  return ShowNewToken(answer.token(), token, {{"user", token.user()}, {"role", token.role()}}, "");
 }
 
 absl::StatusOr<int> RunTokenList(const CommandOptions& options) {
@@ -37,10 +46,12 @@ absl::StatusOr<int> RunTokenList(const CommandOptions& options) {
     std::cout << Formatted(list, options.format) << std::flush;
     return 0;
   }
-  std::vector<std::vector<std::string>> rows = {{"TOKEN", "USER", "ROLE", "CREATED", "EXPIRES"}};
+  std::vector<std::vector<std::string>> rows = {{"TOKEN", "USER", "ROLE", "USES LEFT", "CREATED", "EXPIRES"}};
   for (const TokenSummary& token : list.token()) {
-    rows.push_back(
-        {token.id(), token.user(), token.role(), TimeText(token.created_unix_ms()), TimeText(token.expires_unix_ms())});
+    const bool joins = token.role() == "join";
+    rows.push_back({token.id(), joins && token.user().empty() ? kAnyNode : token.user(), token.role(),
+                    joins ? absl::StrCat(token.uses_left()) : "-", TimeText(token.created_unix_ms()),
+                    TimeText(token.expires_unix_ms())});
   }
   std::cout << (list.token().empty() ? "no tokens\n" : TextTable(rows)) << std::flush;
   return 0;
@@ -52,6 +63,33 @@ absl::StatusOr<int> RunTokenRevoke(const CommandOptions& options, const std::str
   std::cout << (options.format == Format::kTable ? absl::StrCat("token ", id, " is revoked\n")
                                                  : Formatted(RevokeTokenResponse(), options.format))
             << std::flush;
+  return 0;
+}
+
+absl::StatusOr<int> RunTokenJoin(const CommandOptions& options, const std::string& node, uint32_t uses,
+                                 const std::string& valid_for) {
+  ADJOIN_ASSIGN_OR_RETURN(absl::Duration valid, ReadDuration(valid_for));
+  CoordinatorClient client(options.client);
+  ADJOIN_ASSIGN_OR_RETURN(CreateJoinTokenResponse answer,
+                          client.CreateJoinToken(node == kAnyNode ? "" : node, uses, absl::ToDoubleHours(valid)));
+  if (options.format != Format::kTable) {
+    std::cout << Formatted(answer, options.format) << std::flush;
+    return 0;
+  }
+  const TokenSummary& token = answer.summary();
+  return ShowNewToken(answer.token(), token, {{"node", node}, {"uses", absl::StrCat(token.uses_left())}},
+                      " On the node, put it into a file for adjoin-worker --join FILE.");
+}
+
+absl::StatusOr<int> RunNodeRevoke(const CommandOptions& options, const std::string& node) {
+  CoordinatorClient client(options.client);
+  ADJOIN_ASSIGN_OR_RETURN(RevokeNodeResponse answer, client.RevokeNode(node));
+  if (options.format != Format::kTable) {
+    std::cout << Formatted(answer, options.format) << std::flush;
+    return 0;
+  }
+  std::cout << "node " << node << " is revoked, with " << answer.certificates() << " certificates and "
+            << answer.tokens() << " join tokens" << std::endl;
   return 0;
 }
 

@@ -25,6 +25,9 @@
 #include "base/flags.h"
 #include "base/logging.h"
 #include "base/printable_text.h"
+#include "base/security/certificate.h"
+#include "base/security/certificate_issuer.h"
+#include "base/security/certificate_request.h"
 #include "base/security/malformed_requests.h"
 #include "base/security/start_server.h"
 #include "base/security/tls.h"
@@ -44,6 +47,7 @@
 #include "coordinator/services/artifact_relay.h"
 #include "coordinator/services/hub.h"
 #include "coordinator/services/metrics.h"
+#include "coordinator/services/node_certificates.h"
 #include "coordinator/services/self_check.h"
 #include "coordinator/services/served_call.h"
 #include "coordinator/services/spec_planning.h"
@@ -91,6 +95,8 @@ struct Settings {
   bool accept_loss = false;
   std::string log_format = "text";
   TlsFiles tls;
+  std::string issue_cert, issue_key;
+  double certificate_hours = 24;
 };
 
 void AddSeconds(CLI::App& app, const std::string& flag, double& value, const std::string& help) {
@@ -182,6 +188,43 @@ void AddOptions(CLI::App& app, Settings& settings) {
   app.add_option("--log-format", settings.log_format, "text, or json: an object on each line")->capture_default_str();
   OneOf(app.get_option("--log-format"), {"text", "json"});
   AddTlsOptions(app, settings.tls);
+  app.add_option("--issue-cert", settings.issue_cert,
+                 "PEM file with the certificate of an authority in --tls-ca, with which workers that join get theirs; "
+                 "absent: none can join")
+      ->type_name("FILE");
+  app.add_option("--issue-key", settings.issue_key, "PEM file with its private key")->type_name("FILE");
+  app.add_option("--certificate-hours", settings.certificate_hours,
+                 "So long a worker's certificate is valid; it is renewed after two thirds of that")
+      ->capture_default_str()
+      ->check(CLI::Range(0.001, 8784.0).description(""));
+}
+
+// Null where no authority is given. Errors: as CertificateIssuer::Open; kInvalidArgument.
+absl::StatusOr<std::unique_ptr<CertificateIssuer>> OpenIssuer(const Settings& settings) {
+  if (settings.issue_cert.empty() && settings.issue_key.empty()) return nullptr;
+  if (settings.issue_cert.empty() || settings.issue_key.empty()) {
+    return absl::InvalidArgumentError("certificates are issued with both of --issue-cert and --issue-key");
+  }
+  if (!settings.tls.Given()) {
+    return absl::InvalidArgumentError(
+        "--issue-cert is for a coordinator that speaks TLS: give --tls-ca, --tls-cert and --tls-key, too");
+  }
+  absl::StatusOr<std::unique_ptr<CertificateIssuer>> issuer =
+      CertificateIssuer::Open(settings.issue_cert, settings.issue_key);
+  if (!issuer.ok()) {
+    return absl::Status(issuer.status().code(),
+                        absl::StrCat("--issue-cert and --issue-key: ", std::string(issuer.status().message())));
+  }
+  // What it issues has to be trusted here: a try.
+  ADJOIN_ASSIGN_OR_RETURN(const KeyAndRequest own, MakeKeyAndRequest());
+  ADJOIN_ASSIGN_OR_RETURN(const RequestedKey key, RequestedKey::Read(own.request_der));
+  ADJOIN_ASSIGN_OR_RETURN(const IssuedCertificate tried, (*issuer)->Issue(key, "try", absl::Now(), absl::Hours(1)));
+  ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<Authorities> authorities, Authorities::Open(settings.tls.ca));
+  absl::Status trusted = authorities->Check(tried.pem, tried.pem, CertificatePurpose::kClient, absl::Now()).status();
+  if (trusted.ok()) return issuer;
+  return absl::InvalidArgumentError(absl::StrCat("--issue-cert ", settings.issue_cert,
+                                                 ": what it signs is not trusted ", "by --tls-ca ", settings.tls.ca,
+                                                 ": ", std::string(trusted.message())));
 }
 
 absl::StatusOr<UserLimits> LimitsOf(const Settings& settings) {
@@ -318,8 +361,18 @@ absl::Status Run(const Settings& settings, const AssignmentPolicy& assignment, S
   StoredTokens stored_tokens(*store);
   TokenBook tokens(stored_tokens);
   ADJOIN_RETURN_IF_ERROR(tokens.Load());
+  ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<CertificateIssuer> issuer, OpenIssuer(settings));
+  NodeCertificates nodes(*store, std::move(issuer),
+                         {.lifetime = absl::Hours(settings.certificate_hours),
+                          .authorities_file = settings.tls.ca,
+                          .certificate_file = settings.tls.cert,
+                          .clock = nullptr});
+  ADJOIN_RETURN_IF_ERROR(nodes.Load(/*lost=*/!stored.lost.empty()));
   Access::Options access_options;
   access_options.tls_ca = settings.tls.ca;
+  access_options.check_node = [&nodes](const std::string& node, const Certificate& certificate) {
+    return nodes.CheckNotRevoked(node, certificate);
+  };
   ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<Access> access, Access::Create(access_options, &tokens));
 
   LogStore logs(jobs_folder, settings.log_bytes);
@@ -336,8 +389,9 @@ absl::Status Run(const Settings& settings, const AssignmentPolicy& assignment, S
   ArtifactRelay relay;
   FolderRemovals removals;
   UserCalls calls({hub, *store, logs, log_writer, relay});
-  UserService users({hub, calls, removals, *access, tokens, planner, settings.max_user_priority});
-  WorkerService workers(hub, log_writer, relay, removals, *access, absl::Seconds(settings.worker_timeout_seconds));
+  UserService users({hub, calls, removals, *access, tokens, nodes, planner, settings.max_user_priority});
+  WorkerService workers(hub, log_writer, relay, removals, *access, nodes,
+                        absl::Seconds(settings.worker_timeout_seconds));
   HealthCheckService health({Adjoin::service_full_name(), WorkerLink::service_full_name()});
   Endpoint bound;
   ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<grpc::Server> server,

@@ -2,16 +2,12 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <openssl/bio.h>
-#include <openssl/err.h>
-#include <openssl/pem.h>
-#include <openssl/x509.h>
 #include <openssl/x509_vfy.h>
 #include <openssl/x509v3.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 #include <utility>
@@ -24,6 +20,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "base/logging.h"
+#include "base/security/openssl_handles.h"
 #include "base/status_macros.h"
 
 namespace adjoin {
@@ -31,35 +28,6 @@ namespace {
 
 constexpr absl::Duration kPoll = absl::Seconds(1);
 constexpr size_t kMostChain = 16;
-
-template <typename T, void (*Free)(T*)>
-struct Freed {
-  void operator()(T* pointer) const { Free(pointer); }
-};
-using X509Ptr = std::unique_ptr<X509, Freed<X509, X509_free>>;
-using ContextPtr = std::unique_ptr<X509_STORE_CTX, Freed<X509_STORE_CTX, X509_STORE_CTX_free>>;
-using KeyPtr = std::unique_ptr<EVP_PKEY, Freed<EVP_PKEY, EVP_PKEY_free>>;
-using NamesPtr = std::unique_ptr<GENERAL_NAMES, Freed<GENERAL_NAMES, GENERAL_NAMES_free>>;
-struct BioFree {
-  void operator()(BIO* bio) const { BIO_free(bio); }
-};
-using BioPtr = std::unique_ptr<BIO, BioFree>;
-struct StackFree {
-  void operator()(STACK_OF(X509) * stack) const { sk_X509_free(stack); }
-};
-
-// The certificates of a PEM text, in order.
-std::vector<X509Ptr> ParsePem(const std::string& pem, size_t most) {
-  std::vector<X509Ptr> certificates;
-  BioPtr bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
-  while (certificates.size() < most) {
-    X509Ptr next(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr));
-    if (next == nullptr) break;
-    certificates.push_back(std::move(next));
-  }
-  ERR_clear_error();  // the end of the text counts as one
-  return certificates;
-}
 
 // A peer may have written anything into its name: control characters are escaped, and it is cut short.
 std::string NameText(const X509_NAME* name) {
@@ -69,11 +37,6 @@ std::string NameText(const X509_NAME* name) {
   const long size = BIO_get_mem_data(bio.get(), &text);
   constexpr long kMost = 120;
   return size > kMost ? absl::StrCat(absl::string_view(text, kMost), "...") : std::string(text, size);
-}
-
-absl::Time TimeOf(const ASN1_TIME* time) {
-  tm parts = {};
-  return ASN1_TIME_to_tm(time, &parts) == 1 ? absl::FromTM(parts, absl::UTCTimeZone()) : absl::InfinitePast();
 }
 
 std::string Shown(absl::Time time) { return absl::FormatTime("%Y-%m-%d %H:%M:%S UTC", time, absl::UTCTimeZone()); }
@@ -133,6 +96,44 @@ std::string Reason(X509_STORE_CTX* context, const std::string& authorities, Cert
   }
 }
 
+// What an authority has revoked, and the authority's certificate.
+struct RevocationList {
+  CrlPtr list;
+  X509* authority = nullptr;
+};
+
+bool HasSigned(X509* authority, X509_CRL* list) {
+  const bool has = X509_NAME_cmp(X509_CRL_get_issuer(list), X509_get_subject_name(authority)) == 0 &&
+                   X509_CRL_verify(list, X509_get0_pubkey(authority)) == 1;
+  ERR_clear_error();
+  return has;
+}
+
+// Certificates of one authority, such as a renewed one, have its name and key.
+bool IsSameAuthority(X509* a, X509* b) {
+  return X509_NAME_cmp(X509_get_subject_name(a), X509_get_subject_name(b)) == 0 &&
+         EVP_PKEY_eq(X509_get0_pubkey(a), X509_get0_pubkey(b)) == 1;
+}
+
+// Refuses a chain, the peer's certificate first, of which an authority has revoked a certificate.
+absl::Status CheckRevocations(const std::vector<RevocationList>& lists, STACK_OF(X509) * chain) {
+  for (int i = 0; i + 1 < sk_X509_num(chain); ++i) {
+    X509* const certificate = sk_X509_value(chain, i);
+    for (const RevocationList& revoked : lists) {
+      X509_REVOKED* entry = nullptr;
+      if (!IsSameAuthority(revoked.authority, sk_X509_value(chain, i + 1)) ||
+          X509_CRL_get0_by_cert(revoked.list.get(), &entry, certificate) != 1) {
+        continue;
+      }
+      return absl::UnauthenticatedError(absl::StrCat("certificate \"", NameText(X509_get_subject_name(certificate)),
+                                                     "\" was revoked on ",
+                                                     Shown(TimeOf(X509_REVOKED_get0_revocationDate(entry))),
+                                                     " by its authority; tools/make-certs makes a new one"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 FileStamp FileStamp::Of(const std::string& path) {
@@ -144,7 +145,9 @@ FileStamp FileStamp::Of(const std::string& path) {
 
 struct Authorities::Store {
   X509_STORE* store = X509_STORE_new();
-  std::string names;  // for messages
+  std::vector<X509Ptr> authorities;
+  std::vector<RevocationList> revocations;  // by some of them
+  std::string names, revoked;               // for messages
   ~Store() { X509_STORE_free(store); }
 };
 
@@ -153,16 +156,34 @@ Authorities::~Authorities() = default;
 absl::StatusOr<std::shared_ptr<const Authorities::Store>> Authorities::Read(const std::string& file) {
   ADJOIN_ASSIGN_OR_RETURN(const std::string pem, ReadText(file));
   constexpr size_t kMostAuthorities = 1000;
-  const std::vector<X509Ptr> certificates = ParsePem(pem, kMostAuthorities);
-  if (certificates.empty())
-    return absl::InvalidArgumentError(absl::StrCat(file, " holds no certificate in PEM format"));
   auto store = std::make_shared<Store>();
+  store->authorities = ParsePem(pem, kMostAuthorities);
+  if (store->authorities.empty())
+    return absl::InvalidArgumentError(absl::StrCat(file, " holds no certificate in PEM format"));
   std::vector<std::string> names;
-  for (const X509Ptr& certificate : certificates) {
+  for (const X509Ptr& certificate : store->authorities) {
     X509_STORE_add_cert(store->store, certificate.get());
     names.push_back(absl::StrCat("\"", NameText(X509_get_subject_name(certificate.get())), "\""));
   }
   store->names = absl::StrJoin(names, ", ");
+  std::vector<CrlPtr> lists;
+  if (!ParseRevocationLists(pem, lists)) {
+    return absl::InvalidArgumentError(absl::StrCat(file, " holds a revocation list that cannot be read"));
+  }
+  int revoked = 0;
+  for (CrlPtr& list : lists) {
+    const auto authority =
+        std::find_if(store->authorities.begin(), store->authorities.end(),
+                     [&](const X509Ptr& certificate) { return HasSigned(certificate.get(), list.get()); });
+    if (authority == store->authorities.end()) {
+      return absl::InvalidArgumentError(absl::StrCat(file, " holds a revocation list of \"",
+                                                     NameText(X509_CRL_get_issuer(list.get())),
+                                                     "\", which none of its certificates has signed"));
+    }
+    revoked += std::max(0, sk_X509_REVOKED_num(X509_CRL_get_REVOKED(list.get())));
+    store->revocations.push_back({std::move(list), authority->get()});
+  }
+  if (revoked > 0) store->revoked = absl::StrCat("; revoked by them: ", revoked, " certificates");
   return store;
 }
 
@@ -188,7 +209,7 @@ std::shared_ptr<const Authorities::Store> Authorities::Current() {
       if (read.ok()) {
         store_ = *std::move(read);
         ++generation_;
-        LogInfo(absl::StrCat("trusted authorities read again from ", file_, ": ", store_->names));
+        LogInfo(absl::StrCat("trusted authorities read again from ", file_, ": ", store_->names, store_->revoked));
       } else {
         LogError(absl::StrCat("trusted authorities stay as they were: ", std::string(read.status().message())));
       }
@@ -214,6 +235,8 @@ absl::StatusOr<Certificate> Authorities::Check(const std::string& pem, const std
 
   Certificate certificate;
   certificate.subject = NameText(X509_get_subject_name(leaf[0].get()));
+  certificate.serial = SerialOf(leaf[0].get());
+  certificate.not_before = TimeOf(X509_get0_notBefore(leaf[0].get()));
   certificate.not_after = TimeOf(X509_get0_notAfter(leaf[0].get()));
   ContextPtr context(X509_STORE_CTX_new());
   X509_STORE_CTX_init(context.get(), store->store, leaf[0].get(), untrusted.get());
@@ -228,6 +251,7 @@ absl::StatusOr<Certificate> Authorities::Check(const std::string& pem, const std
     return absl::UnauthenticatedError(
         absl::StrCat("certificate \"", certificate.subject, "\"", Reason(context.get(), store->names, purpose, now)));
   }
+  ADJOIN_RETURN_IF_ERROR(CheckRevocations(store->revocations, X509_STORE_CTX_get0_chain(context.get())));
   certificate.uris = UrisOf(leaf[0].get());
   return certificate;
 }
@@ -274,6 +298,13 @@ absl::Status CheckKey(const std::string& certificate_file, const std::string& ke
   return absl::InvalidArgumentError(absl::StrCat(key_file, " is not the key of the certificate in ", certificate_file));
 }
 
+bool IsPeerName(absl::string_view name) {
+  constexpr size_t kMost = 200;
+  bool right = !name.empty() && name.size() <= kMost;
+  for (char c : right ? name : "") right = right && (absl::ascii_isalnum(c) || absl::StrContains("-_.@", c));
+  return right;
+}
+
 absl::StatusOr<PeerName> NameOf(const Certificate& certificate) {
   constexpr absl::string_view kScheme = "adjoin://";
   auto wrong = [&](const std::string& what) {
@@ -287,10 +318,8 @@ absl::StatusOr<PeerName> NameOf(const Certificate& certificate) {
     if (!absl::StartsWith(uri, kScheme)) continue;
     if (!found.role.empty()) return wrong("has several adjoin:// names");
     const std::vector<std::string> parts = absl::StrSplit(absl::StripPrefix(uri, kScheme), '/');
-    constexpr size_t kMostName = 200;
-    bool right = parts.size() == 2 && !parts[1].empty() && parts[1].size() <= kMostName;
-    for (char c : right ? parts[1] : "") right = right && (absl::ascii_isalnum(c) || absl::StrContains("-_.@", c));
-    right = right && (parts[0] == "admin" || parts[0] == "user" || parts[0] == "worker" || parts[0] == "viewer");
+    const bool right = parts.size() == 2 && IsPeerName(parts[1]) &&
+                       (parts[0] == "admin" || parts[0] == "user" || parts[0] == "worker" || parts[0] == "viewer");
     if (!right) return wrong("has an adjoin:// name that is none");
     found = {parts[0], parts[1]};
   }

@@ -15,6 +15,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 
@@ -25,7 +26,8 @@ enum class CertificatePurpose { kClient, kServer };
 struct Certificate {
   std::string subject;            // "CN=alice", fit for a message
   std::vector<std::string> uris;  // in its subjectAltName
-  absl::Time not_after;
+  std::string serial;             // hexadecimal, in small letters
+  absl::Time not_before, not_after;
 };
 
 // Differs where a file was changed or replaced since it was read.
@@ -38,10 +40,13 @@ struct FileStamp {
 };
 
 // The certificates of the authorities that are trusted, in a PEM file that is read again, at most once a second, when
-// it has changed; one that cannot be read then changes nothing. Any thread.
+// it has changed; one that cannot be read then changes nothing. What the authorities have revoked is refused: their
+// revocation lists (X509 CRL) stand in the same file. A list counts for as long as it is there, also after its next
+// update. Any thread.
 class Authorities {
  public:
-  // Errors: kNotFound, kInvalidArgument (no certificate in it).
+  // Errors: kNotFound, kInvalidArgument (no certificate in it; a list that cannot be read, or that none of them has
+  // signed).
   static absl::StatusOr<std::unique_ptr<Authorities>> Open(const std::string& file);
   ~Authorities();
 
@@ -73,6 +78,9 @@ absl::Status CheckHost(const std::string& pem, const std::string& host);
 // read it.
 // Errors: kNotFound, kInvalidArgument, kPermissionDenied.
 absl::Status CheckKey(const std::string& certificate_file, const std::string& key_file);
+
+// Returns true where a peer may have this name: 1 to 200 letters, digits, '-', '_', '.' and '@'.
+bool IsPeerName(absl::string_view name);
 
 struct PeerName {
   std::string role, name;

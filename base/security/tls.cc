@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 
 #include <fstream>
-#include <functional>
 #include <map>
 #include <utility>
 
@@ -15,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/security/certificate.h"
+#include "base/security/server_verifier.h"
 #include "base/status_macros.h"
 
 namespace adjoin {
@@ -23,32 +23,6 @@ namespace {
 using grpc::experimental::FileWatcherCertificateProvider;
 
 constexpr unsigned kPollSeconds = 1;
-constexpr char kRefused[] = "the coordinator is not trusted: ";
-
-// gRPC's own check of a server gives hardly any reason.
-class ServerVerifier : public grpc::experimental::ExternalCertificateVerifier {
- public:
-  ServerVerifier(std::unique_ptr<Authorities> authorities, std::string host)
-      : authorities_(std::move(authorities)), host_(std::move(host)) {}
-
-  bool Verify(grpc::experimental::TlsCustomVerificationCheckRequest* request, std::function<void(grpc::Status)>,
-              grpc::Status* sync_status) override {
-    const std::string pem(request->peer_cert().data(), request->peer_cert().size());
-    const std::string chain(request->peer_cert_full_chain().data(), request->peer_cert_full_chain().size());
-    absl::Status status = authorities_->Check(pem, chain, CertificatePurpose::kServer, absl::Now()).status();
-    if (status.ok()) status = CheckHost(pem, host_);
-    if (!status.ok()) {
-      *sync_status =
-          grpc::Status(grpc::StatusCode::UNAUTHENTICATED, absl::StrCat(kRefused, std::string(status.message())));
-    }
-    return true;
-  }
-  void Cancel(grpc::experimental::TlsCustomVerificationCheckRequest*) override {}
-
- private:
-  const std::unique_ptr<Authorities> authorities_;
-  const std::string host_;
-};
 
 // The token goes only over a channel that encrypts: gRPC refuses such credentials on any other.
 class TokenFromFile : public grpc::MetadataCredentialsPlugin {
@@ -184,7 +158,7 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeChannelCredentials
 }
 
 std::string WhyRefused(const std::string& message) {
-  if (const size_t at = message.find(kRefused); at != std::string::npos) return message.substr(at);
+  if (const size_t at = message.find(kServerRefused); at != std::string::npos) return message.substr(at);
   // OpenSSL's errors for an answer in plain text.
   if (absl::StrContains(message, "wrong version number")) {
     return "the coordinator does not speak TLS: where it is on loopback and speaks plain text, leave out the --tls "

@@ -22,6 +22,7 @@ constexpr unsigned kAdmin = 1u << static_cast<int>(Role::kAdmin);
 constexpr unsigned kUser = 1u << static_cast<int>(Role::kUser);
 constexpr unsigned kWorker = 1u << static_cast<int>(Role::kWorker);
 constexpr unsigned kViewer = 1u << static_cast<int>(Role::kViewer);
+constexpr unsigned kEveryone = kAdmin | kUser | kWorker | kViewer;
 
 struct Right {
   absl::string_view method;
@@ -47,8 +48,13 @@ constexpr Right kRights[] = {
     {"CreateToken", kAdmin},
     {"ListTokens", kAdmin},
     {"RevokeToken", kAdmin},
+    {"CreateJoinToken", kAdmin},
+    {"RevokeNode", kAdmin},
     {"Connect", kWorker, CallKind::kDaemon},
     {"UploadArtifact", kWorker, CallKind::kUpload},
+    {"RenewCertificate", kWorker},
+    {"ReadAuthorities", kEveryone, CallKind::kForEveryone},
+    {"JoinNode", kEveryone, CallKind::kForEveryone},
 };
 
 constexpr std::pair<absl::string_view, Role> kRoleNames[] = {
@@ -89,6 +95,7 @@ absl::string_view PluralOf(CallKind kind) {
     case CallKind::kStream: return "streams (follow, logs, events, get)";
     case CallKind::kUpload: return "uploads";
     case CallKind::kDaemon: return "daemons' streams";
+    case CallKind::kForEveryone: return "calls of those who have shown nothing";
   }
   return "";
 }
@@ -112,6 +119,7 @@ absl::string_view NameOf(Role role) {
 }
 
 std::string ToString(const Caller& caller) {
+  if (caller.unknown) return "a caller who has shown nothing";
   return caller.local ? "a local caller" : absl::StrCat(NameOf(caller.role), " ", caller.name);
 }
 
@@ -232,17 +240,26 @@ absl::StatusOr<Caller> Access::FromCertificate(const std::string& pem, const std
   {
     absl::MutexLock lock(&mutex_);
     auto it = known_.find(pem);
-    if (it != known_.end() && it->second.generation == generation && now < it->second.until) return it->second.caller;
+    if (it != known_.end() && it->second.generation == generation && now < it->second.certificate.not_after) {
+      ADJOIN_RETURN_IF_ERROR(CheckNode(it->second.caller, it->second.certificate));
+      return it->second.caller;
+    }
   }
   ADJOIN_ASSIGN_OR_RETURN(Certificate certificate, authorities_->Check(pem, chain, CertificatePurpose::kClient, now));
   ADJOIN_ASSIGN_OR_RETURN(PeerName name, NameOf(certificate));
   Caller caller;
   caller.name = name.name;
   caller.role = RoleOf(name.role);
+  ADJOIN_RETURN_IF_ERROR(CheckNode(caller, certificate));
   absl::MutexLock lock(&mutex_);
   if (known_.size() >= kMostKnown) known_.clear();
-  known_[pem] = {caller, certificate.not_after, generation};
+  known_[pem] = {caller, std::move(certificate), generation};
   return caller;
+}
+
+absl::Status Access::CheckNode(const Caller& caller, const Certificate& certificate) const {
+  if (caller.role != Role::kWorker || options_.check_node == nullptr) return absl::OkStatus();
+  return options_.check_node(caller.name, certificate);
 }
 
 absl::StatusOr<Caller> Access::FromToken(absl::string_view header) {
@@ -259,6 +276,18 @@ absl::StatusOr<Caller> Access::FromToken(absl::string_view header) {
 
 absl::StatusOr<Admitted> Access::Admit(const grpc::ServerContextBase& context, absl::string_view method) {
   return Admit(authorities_ == nullptr ? Credentials() : ShownBy(context), method, context.peer());
+}
+
+absl::StatusOr<Admitted> Access::AdmitAnyone(const grpc::ServerContextBase& context, absl::string_view method) {
+  Caller caller;
+  caller.unknown = true;
+  const CallKind kind = KindOf(method);
+  absl::Status status = kind == CallKind::kForEveryone
+                            ? Enter(caller, kind)
+                            : absl::PermissionDeniedError(absl::StrCat(method, " is not for everyone"));
+  if (status.ok()) return Admitted(this, std::move(caller), kind, {});
+  LogRefused(context.peer(), method, status);
+  return status;
 }
 
 absl::StatusOr<Admitted> Access::Admit(Credentials shown, absl::string_view method, const std::string& peer) {

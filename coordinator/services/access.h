@@ -39,7 +39,8 @@ absl::string_view NameOf(Role role);  // "user"
 struct Caller {
   std::string name;  // empty where `local`
   Role role = Role::kViewer;
-  bool local = false;  // over plain text on loopback: may do all that workers and admins may
+  bool local = false;    // over plain text on loopback: may do all that workers and admins may
+  bool unknown = false;  // has shown nothing, and may call what is for everyone
 };
 std::string ToString(const Caller& caller);  // "user alice"
 
@@ -65,9 +66,10 @@ class Access;
 
 // What a call costs the server. All but a daemon's hold a thread: a short one for moments, a submission until the job's
 // data are checked, a removal until its files are gone (counted with submissions), a stream and an upload for as long
-// as the other side wants.
-enum class CallKind { kShort, kSubmission, kStream, kUpload, kDaemon };
-inline constexpr int kCallKinds = 5;
+// as the other side wants. Calls for everyone are short, and have a limit of their own: strangers together are one
+// caller.
+enum class CallKind { kShort, kSubmission, kStream, kUpload, kDaemon, kForEveryone };
+inline constexpr int kCallKinds = 6;
 CallKind KindOf(absl::string_view method);  // kShort for one that is not known
 
 // What a caller has shown.
@@ -119,10 +121,13 @@ class Access {
         {100, 1000},                               // kStream
         {100, 500},                                // kUpload
         {20, std::numeric_limits<size_t>::max()},  // kDaemon
+        {50, 50},                                  // kForEveryone
     }};
     absl::Duration look = absl::Seconds(1);       // how often open calls are checked again (Admitted::WhenOver)
     absl::Duration end_grace = absl::Seconds(5);  // for a call to end by itself
     std::function<absl::Time()> clock;            // empty: absl::Now
+    // Tells whether a node's certificate that is valid is revoked, and why. Called with each call. Empty: none is.
+    std::function<absl::Status(const std::string& node, const Certificate& certificate)> check_node;
   };
   // `tokens` may be null, and outlives the result. Errors: the authorities' file cannot be read.
   static absl::StatusOr<std::unique_ptr<Access>> Create(Options options, TokenBook* tokens);
@@ -135,16 +140,20 @@ class Access {
 
   // Identify, then MayCall. `method`: "Submit". Errors: those of the two; kResourceExhausted (too many calls at once).
   absl::StatusOr<Admitted> Admit(const grpc::ServerContextBase& context, absl::string_view method);
-  // The same for a call that did not come over gRPC. `peer`: where it came from, for the log.
+  // Lets everyone in to a method that is for everyone. Errors: kPermissionDenied (it is not); kResourceExhausted.
+  absl::StatusOr<Admitted> AdmitAnyone(const grpc::ServerContextBase& context, absl::string_view method);
+  // The same as Admit for a call that did not come over gRPC. `peer`: where it came from, for the log.
   absl::StatusOr<Admitted> Admit(Credentials shown, absl::string_view method, const std::string& peer);
+  // Writes a refusal into the log, at most one a second. Called for those of Admit already.
+  void LogRefused(const std::string& peer, absl::string_view method, const absl::Status& status);
 
  private:
   friend class Admitted;
   Access(Options options, TokenBook* tokens, std::unique_ptr<Authorities> authorities);
   absl::StatusOr<Caller> Identify(const Credentials& shown);
   absl::StatusOr<Caller> FromCertificate(const std::string& pem, const std::string& chain);
+  absl::Status CheckNode(const Caller& caller, const Certificate& certificate) const;
   absl::StatusOr<Caller> FromToken(absl::string_view header);
-  void LogRefused(const std::string& peer, absl::string_view method, const absl::Status& status);
   // Counts the call. Errors: kResourceExhausted.
   absl::Status Enter(const Caller& caller, CallKind kind);
   void Leave(const Caller& caller, CallKind kind);
@@ -165,7 +174,7 @@ class Access {
   };
   struct Known {
     Caller caller;
-    absl::Time until;     // not_after
+    Certificate certificate;
     uint64_t generation;  // Authorities::generation when it was checked
   };
   const Options options_;

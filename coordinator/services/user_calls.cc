@@ -31,6 +31,20 @@ JobReference Named(const std::string& job, const Caller& caller) { return {job, 
 
 Deadline Soon() { return Deadline::After(kCommitTimeout); }
 
+// Those of the lines that the request asks for.
+ReadLogsResponse WantedOf(LogStore::Chunk chunk, const std::string& job_id, const ReadLogsRequest& request) {
+  ReadLogsResponse response;
+  *response.mutable_header() = MakeHeader();
+  response.set_job_id(job_id);
+  response.set_next(chunk.next);
+  for (LogLine& line : chunk.lines) {
+    bool wanted = request.rank().empty() ||
+                  std::find(request.rank().begin(), request.rank().end(), line.rank()) != request.rank().end();
+    if (wanted && line.unix_ms() >= request.since_unix_ms()) *response.add_line() = std::move(line);
+  }
+  return response;
+}
+
 }  // namespace
 
 ArtifactStream::ArtifactStream(ArtifactRelay& relay, std::string request_id, CoordinationService::ArtifactSource source)
@@ -139,16 +153,14 @@ absl::StatusOr<ReadLogsResponse> UserCalls::LogLines(const std::string& job_id, 
         absl::StrCat("the log of ", job_id, " cannot be read now: the coordinator's disk takes no lines"));
   }
   ADJOIN_ASSIGN_OR_RETURN(LogStore::Chunk chunk, parts_.logs.Read(job_id, position));
-  ReadLogsResponse response;
-  *response.mutable_header() = MakeHeader();
-  response.set_job_id(job_id);
-  response.set_next(chunk.next);
-  for (LogLine& line : chunk.lines) {
-    bool wanted = request.rank().empty() ||
-                  std::find(request.rank().begin(), request.rank().end(), line.rank()) != request.rank().end();
-    if (wanted && line.unix_ms() >= request.since_unix_ms()) *response.add_line() = std::move(line);
-  }
-  return response;
+  return WantedOf(std::move(chunk), job_id, request);
+}
+
+absl::StatusOr<ReadLogsResponse> UserCalls::LogLinesBefore(const std::string& job_id, const ReadLogsRequest& request,
+                                                           int64_t end, int64_t* begin) {
+  ADJOIN_ASSIGN_OR_RETURN(LogStore::Chunk chunk, parts_.logs.ReadBefore(job_id, end));
+  *begin = chunk.begin;
+  return WantedOf(std::move(chunk), job_id, request);
 }
 
 absl::StatusOr<std::unique_ptr<ArtifactStream>> UserCalls::OpenArtifact(const Caller& caller,

@@ -95,6 +95,11 @@ class UserCalls {
   // 5 s. Errors: kUnavailable.
   absl::StatusOr<ReadLogsResponse> LogLines(const std::string& job_id, const ReadLogsRequest& request, int64_t position,
                                             bool flush);
+  // Returns those of the lines before position `end` that `request` asks for, and sets `*begin` to where to go on with
+  // earlier ones: there are none where that is the position of the end that was asked for. `next` of the response is
+  // where the lines end. INT64_MAX: the last lines. Errors: kUnavailable.
+  absl::StatusOr<ReadLogsResponse> LogLinesBefore(const std::string& job_id, const ReadLogsRequest& request,
+                                                  int64_t end, int64_t* begin);
 
   // Asks the daemon that has the result for it. Errors also: as CoordinationService::FindArtifact.
   absl::StatusOr<std::unique_ptr<ArtifactStream>> OpenArtifact(const Caller& caller, const GetArtifactRequest& request);

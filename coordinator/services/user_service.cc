@@ -241,6 +241,7 @@ grpc::Status UserService::ListTokens(Context* context, const ListTokensRequest* 
   if (!call.ok()) return ToGrpc(call.status());
   *response->mutable_header() = MakeHeader();
   for (TokenSummary& token : parts_.tokens.List()) *response->add_token() = std::move(token);
+  for (TokenSummary& token : parts_.nodes.Tokens()) *response->add_token() = std::move(token);
   return grpc::Status::OK;
 }
 
@@ -249,7 +250,30 @@ grpc::Status UserService::RevokeToken(Context* context, const RevokeTokenRequest
   absl::StatusOr<Admitted> call = Admit(*context, *request, "RevokeToken");
   if (!call.ok()) return ToGrpc(call.status());
   *response->mutable_header() = MakeHeader();
-  return ToGrpc(parts_.tokens.Revoke(request->id()));
+  absl::Status status = parts_.tokens.Revoke(request->id());
+  if (absl::IsNotFound(status)) status = parts_.nodes.RevokeToken(request->id());
+  return ToGrpc(status);
+}
+
+grpc::Status UserService::CreateJoinToken(Context* context, const CreateJoinTokenRequest* request,
+                                          CreateJoinTokenResponse* response) {
+  absl::StatusOr<Admitted> call = Admit(*context, *request, "CreateJoinToken");
+  if (!call.ok()) return ToGrpc(call.status());
+  auto made = parts_.nodes.CreateToken(request->node(), request->uses(), request->valid_hours());
+  if (!made.ok()) return ToGrpc(made.status());
+  *response = *std::move(made);
+  *response->mutable_header() = MakeHeader();
+  return grpc::Status::OK;
+}
+
+grpc::Status UserService::RevokeNode(Context* context, const RevokeNodeRequest* request, RevokeNodeResponse* response) {
+  absl::StatusOr<Admitted> call = Admit(*context, *request, "RevokeNode");
+  if (!call.ok()) return ToGrpc(call.status());
+  auto revoked = parts_.nodes.Revoke(request->node());
+  if (!revoked.ok()) return ToGrpc(revoked.status());
+  *response = *std::move(revoked);
+  *response->mutable_header() = MakeHeader();
+  return grpc::Status::OK;
 }
 
 grpc::Status UserService::ReadRates(Context* context, const ReadRatesRequest* request, ReadRatesResponse* response) {

@@ -16,6 +16,7 @@
 #include "coordinator/services/access.h"
 #include "coordinator/services/folder_removals.h"
 #include "coordinator/services/hub.h"
+#include "coordinator/services/node_certificates.h"
 #include "coordinator/services/token_book.h"
 #include "coordinator/services/user_calls.h"
 #include "proto/coordinator.grpc.pb.h"
@@ -34,6 +35,7 @@ class UserService final : public Adjoin::Service {
     FolderRemovals& removals;
     Access& access;
     TokenBook& tokens;
+    NodeCertificates& nodes;
     SpecPlanner& planner;
     int32_t max_user_priority = 0;  // the highest that users may give
   };
@@ -61,6 +63,9 @@ class UserService final : public Adjoin::Service {
   grpc::Status ReadRates(Context* context, const ReadRatesRequest* request, ReadRatesResponse* response) override;
   grpc::Status ListTokens(Context* context, const ListTokensRequest* request, ListTokensResponse* response) override;
   grpc::Status RevokeToken(Context* context, const RevokeTokenRequest* request, RevokeTokenResponse* response) override;
+  grpc::Status CreateJoinToken(Context* context, const CreateJoinTokenRequest* request,
+                               CreateJoinTokenResponse* response) override;
+  grpc::Status RevokeNode(Context* context, const RevokeNodeRequest* request, RevokeNodeResponse* response) override;
 
  private:
   // Returns who calls. Errors: those of CheckProtocol and Access::Admit. `method`: "Submit".

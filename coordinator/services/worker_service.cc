@@ -227,4 +227,44 @@ grpc::Status WorkerService::UploadArtifact(grpc::ServerContext* context, grpc::S
   return grpc::Status::OK;
 }
 
+grpc::Status WorkerService::ReadAuthorities(grpc::ServerContext* context, const ReadAuthoritiesRequest* request,
+                                            ReadAuthoritiesResponse* response) {
+  absl::StatusOr<Admitted> call = access_.AdmitAnyone(*context, "ReadAuthorities");
+  if (!call.ok()) return ToGrpc(call.status());
+  if (absl::Status status = CheckHeader(request->header()); !status.ok()) return ToGrpc(status);
+  absl::StatusOr<std::string> authorities = nodes_.ReadAuthorities();
+  if (!authorities.ok()) return ToGrpc(authorities.status());
+  *response->mutable_header() = MakeHeader();
+  response->set_authorities(*std::move(authorities));
+  return grpc::Status::OK;
+}
+
+grpc::Status WorkerService::JoinNode(grpc::ServerContext* context, const JoinNodeRequest* request,
+                                     JoinNodeResponse* response) {
+  absl::StatusOr<Admitted> call = access_.AdmitAnyone(*context, "JoinNode");
+  if (!call.ok()) return ToGrpc(call.status());
+  if (absl::Status status = CheckHeader(request->header()); !status.ok()) return ToGrpc(status);
+  absl::StatusOr<NodeCertificate> issued = nodes_.Join(*request);
+  if (!issued.ok()) {
+    access_.LogRefused(context->peer(), "JoinNode", issued.status());
+    return ToGrpc(issued.status());
+  }
+  *response->mutable_header() = MakeHeader();
+  *response->mutable_issued() = *std::move(issued);
+  return grpc::Status::OK;
+}
+
+grpc::Status WorkerService::RenewCertificate(grpc::ServerContext* context, const RenewCertificateRequest* request,
+                                             RenewCertificateResponse* response) {
+  absl::StatusOr<Admitted> call = access_.Admit(*context, "RenewCertificate");
+  if (!call.ok()) return ToGrpc(call.status());
+  if (absl::Status status = CheckHeader(request->header()); !status.ok()) return ToGrpc(status);
+  absl::StatusOr<NodeCertificate> issued = nodes_.Renew(call->caller().name, request->certificate_request(),
+                                                        [&] { return access_.Identify(*context).status(); });
+  if (!issued.ok()) return ToGrpc(issued.status());
+  *response->mutable_header() = MakeHeader();
+  *response->mutable_issued() = *std::move(issued);
+  return grpc::Status::OK;
+}
+
 }  // namespace adjoin

@@ -1,6 +1,6 @@
-// The RPCs of service WorkerLink: the daemons' streams and their uploads.
+// The RPCs of service WorkerLink: the daemons' streams, their uploads, and their certificates.
 //
-//   WorkerService workers(hub, log_writer, relay, *access, absl::Seconds(10));
+//   WorkerService workers(hub, log_writer, relay, removals, *access, nodes, absl::Seconds(10));
 //   builder.RegisterService(&workers);
 //
 // A daemon's stream holds no thread: thousands of daemons may be connected.
@@ -15,6 +15,7 @@
 #include "coordinator/services/artifact_relay.h"
 #include "coordinator/services/folder_removals.h"
 #include "coordinator/services/hub.h"
+#include "coordinator/services/node_certificates.h"
 #include "proto/coordinator.grpc.pb.h"
 
 namespace adjoin {
@@ -24,8 +25,14 @@ class WorkerService final : public WorkerLink::WithCallbackMethod_Connect<Worker
  public:
   // `first_message`: how long a stream may be open without a message. All other arguments outlive the service.
   WorkerService(Hub& hub, LogWriter& logs, ArtifactRelay& relay, FolderRemovals& removals, Access& access,
-                absl::Duration first_message)
-      : hub_(hub), logs_(logs), relay_(relay), removals_(removals), access_(access), first_message_(first_message) {
+                NodeCertificates& nodes, absl::Duration first_message)
+      : hub_(hub),
+        logs_(logs),
+        relay_(relay),
+        removals_(removals),
+        access_(access),
+        nodes_(nodes),
+        first_message_(first_message) {
     logs_.Listen([&hub](const std::string& job_id) { hub.watches().Note(job_id, JobChange::kProgress); });
   }
   ~WorkerService() override { logs_.Listen(nullptr); }
@@ -33,6 +40,12 @@ class WorkerService final : public WorkerLink::WithCallbackMethod_Connect<Worker
   grpc::ServerBidiReactor<WorkerMessage, CoordinatorMessage>* Connect(grpc::CallbackServerContext* context) override;
   grpc::Status UploadArtifact(grpc::ServerContext* context, grpc::ServerReader<ArtifactChunk>* reader,
                               UploadArtifactResponse* response) override;
+  grpc::Status ReadAuthorities(grpc::ServerContext* context, const ReadAuthoritiesRequest* request,
+                               ReadAuthoritiesResponse* response) override;
+  grpc::Status JoinNode(grpc::ServerContext* context, const JoinNodeRequest* request,
+                        JoinNodeResponse* response) override;
+  grpc::Status RenewCertificate(grpc::ServerContext* context, const RenewCertificateRequest* request,
+                                RenewCertificateResponse* response) override;
 
  private:
   Hub& hub_;
@@ -40,6 +53,7 @@ class WorkerService final : public WorkerLink::WithCallbackMethod_Connect<Worker
   ArtifactRelay& relay_;
   FolderRemovals& removals_;
   Access& access_;
+  NodeCertificates& nodes_;
   const absl::Duration first_message_;
 };
 

@@ -33,8 +33,9 @@ absl::Status RegisterRowSum(sqlite3* database) {
   return code == SQLITE_OK ? absl::OkStatus() : SqlError(database);
 }
 
-absl::Status CheckRows(sqlite3* database, RowCheck* check) {
+absl::Status CheckRows(sqlite3* database, int64_t version, RowCheck* check) {
   for (const CheckedTable& table : kCheckedTables) {
+    if (table.since > version) continue;
     SqlStatement rows(database, absl::StrCat("SELECT sum, row_sum(", table.columns, "), ", table.row, ", ", table.job,
                                              " FROM ", table.name)
                                     .c_str());

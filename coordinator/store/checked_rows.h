@@ -31,6 +31,7 @@ struct CheckedTable {
   const char* columns;  // all but `sum`
   const char* row;      // an SQL expression that names a row for people
   const char* job;      // an SQL expression: the number of the job that a row is part of; 0: of none
+  int since = 0;        // the first version of the schema that has it
 };
 inline constexpr CheckedTable kCheckedTables[] = {
     {"meta", "key, value", "key", "0"},
@@ -42,6 +43,9 @@ inline constexpr CheckedTable kCheckedTables[] = {
     {"tokens", "id, record", "'token ' || id", "0"},
     {"keys", "owner, key, job, spec_hash, unix_ms", "'a key of job-' || job", "0"},
     {"folders", "folder, owner, job", "'a folder of job-' || job", "0"},
+    {"join_tokens", "id, record", "'join token ' || id", "0", 6},
+    {"certificates", "serial, record", "'certificate ' || serial", "0", 6},
+    {"revoked_nodes", "node, record", "'the revocation of ' || node", "0", 6},
 };
 
 absl::Status RegisterRowSum(sqlite3* database);
@@ -55,8 +59,8 @@ struct RowCheck {
   std::vector<uint64_t> damaged_jobs;  // those that cannot go on without the row
   std::vector<std::string> erase;      // statements that erase the damaged rows of no job
 };
-// Errors: kDataLoss (the file itself is damaged), kUnavailable.
-absl::Status CheckRows(sqlite3* database, RowCheck* check);
+// `version`: of the file's schema. Errors: kDataLoss (the file itself is damaged), kUnavailable.
+absl::Status CheckRows(sqlite3* database, int64_t version, RowCheck* check);
 
 class RowWriter {
  public:

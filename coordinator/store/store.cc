@@ -337,4 +337,48 @@ absl::StatusOr<std::vector<StoredToken>> Store::Tokens() {
   return tokens;
 }
 
+absl::Status Store::ApplyNodes(const NodeChanges& changes) {
+  absl::MutexLock lock(&mutex_);
+  return Transaction([&](Commit& commit) -> absl::Status {
+    const auto put = [&](const char* table, const char* key_column, const std::string& key, const auto& row) {
+      std::string record;
+      ADJOIN_RETURN_IF_ERROR(Serialize(row, &record));
+      ADJOIN_RETURN_IF_ERROR(
+          commit.rows.Erase(absl::StrCat("DELETE FROM ", table, " WHERE ", key_column, " = ?"), key));
+      return commit.rows.Insert(table, key, SqlStatement::Blob{record});
+    };
+    for (const std::string& id : changes.erased_tokens) {
+      ADJOIN_RETURN_IF_ERROR(commit.rows.Erase("DELETE FROM join_tokens WHERE id = ?", id));
+    }
+    for (const std::string& serial : changes.erased_certificates) {
+      ADJOIN_RETURN_IF_ERROR(commit.rows.Erase("DELETE FROM certificates WHERE serial = ?", serial));
+    }
+    for (const StoredJoinToken& row : changes.tokens) {
+      ADJOIN_RETURN_IF_ERROR(put("join_tokens", "id", row.summary().id(), row));
+    }
+    for (const StoredCertificate& row : changes.certificates) {
+      ADJOIN_RETURN_IF_ERROR(put("certificates", "serial", row.serial(), row));
+    }
+    for (const StoredRevokedNode& row : changes.revoked) {
+      ADJOIN_RETURN_IF_ERROR(put("revoked_nodes", "node", row.node(), row));
+    }
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<StoredNodes> Store::Nodes() {
+  absl::MutexLock lock(&mutex_);
+  ADJOIN_RETURN_IF_ERROR(broken_);
+  StoredNodes nodes;
+  const auto read = [&](const char* text, auto& rows) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    SqlStatement select(database_.get(), text);
+    while (select.Next()) ADJOIN_RETURN_IF_ERROR(ParseRecord(select, &rows.emplace_back()));
+    return select.status();
+  };
+  ADJOIN_RETURN_IF_ERROR(read("SELECT record FROM join_tokens", nodes.tokens));
+  ADJOIN_RETURN_IF_ERROR(read("SELECT record FROM certificates", nodes.certificates));
+  ADJOIN_RETURN_IF_ERROR(read("SELECT record FROM revoked_nodes", nodes.revoked));
+  return nodes;
+}
+
 }  // namespace adjoin

@@ -77,6 +77,19 @@ struct StoreChanges {
   void Withdraw(const std::vector<uint64_t>& numbers);
 };
 
+// What nodes join with, and what they have got, in one transaction.
+struct NodeChanges {
+  std::vector<StoredJoinToken> tokens;
+  std::vector<StoredCertificate> certificates;
+  std::vector<StoredRevokedNode> revoked;
+  std::vector<std::string> erased_tokens, erased_certificates;  // by id and by serial
+};
+struct StoredNodes {
+  std::vector<StoredJoinToken> tokens;
+  std::vector<StoredCertificate> certificates;
+  std::vector<StoredRevokedNode> revoked;
+};
+
 struct StoredState {
   std::vector<StoredJob> jobs;  // by number
   std::map<uint64_t, StoredSubmission> submissions;
@@ -131,6 +144,11 @@ class Store {
   absl::Status PutToken(const StoredToken& token);
   absl::Status EraseToken(const std::string& id);
   absl::StatusOr<std::vector<StoredToken>> Tokens();
+
+  // Errors: as Apply's.
+  absl::Status ApplyNodes(const NodeChanges& changes);
+  // Errors: kDataLoss, kUnavailable.
+  absl::StatusOr<StoredNodes> Nodes();
 
  private:
   struct Close {

@@ -333,6 +333,68 @@ TEST_F(StoreTest, KeepsTokens) {
   EXPECT_THAT(*store->Tokens(), IsEmpty());
 }
 
+TEST_F(StoreTest, KeepsWhatNodesJoinWithAndWhatTheyHaveGot) {
+  NodeChanges changes;
+  for (const char* id : {"t1", "t2"}) {
+    StoredJoinToken& token = changes.tokens.emplace_back();
+    token.mutable_summary()->set_id(id);
+    token.mutable_summary()->set_uses_left(3);
+    token.set_sha256("hash");
+    StoredCertificate& certificate = changes.certificates.emplace_back();
+    certificate.set_serial(absl::StrCat("5", id));
+    certificate.set_node("node-1");
+  }
+  StoredRevokedNode& revoked = changes.revoked.emplace_back();
+  revoked.set_node("node-2");
+  revoked.set_revoked_unix_ms(7);
+  ASSERT_EQ(Open()->ApplyNodes(changes), absl::OkStatus());
+  NodeChanges later;
+  later.tokens.push_back(changes.tokens[0]);
+  later.tokens[0].mutable_summary()->set_uses_left(2);
+  later.erased_tokens = {"t2"};
+  later.erased_certificates = {"5t1"};
+  ASSERT_EQ(Open()->ApplyNodes(later), absl::OkStatus());
+  auto store = Open();
+  const auto nodes = store->Nodes();
+  ASSERT_TRUE(nodes.ok()) << nodes.status();
+  ASSERT_THAT(nodes->tokens, SizeIs(1));
+  EXPECT_EQ(nodes->tokens[0].summary().uses_left(), 2);
+  ASSERT_THAT(nodes->certificates, SizeIs(1));
+  EXPECT_EQ(nodes->certificates[0].serial(), "5t2");
+  ASSERT_THAT(nodes->revoked, SizeIs(1));
+  EXPECT_EQ(nodes->revoked[0].revoked_unix_ms(), 7);
+}
+
+// Version 5 has a journal and checksums, and none of the tables of nodes.
+TEST_F(StoreTest, AStoreFromBeforeNodesJoinedIsMigratedWithItsHistory) {
+  {
+    auto store = Open();
+    StoredToken token;
+    token.mutable_summary()->set_id("t1");
+    ASSERT_EQ(store->PutToken(token), absl::OkStatus());
+  }
+  sqlite3* database = nullptr;
+  ASSERT_EQ(sqlite3_open(path_.c_str(), &database), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(database,
+                         "DROP TABLE join_tokens; DROP TABLE certificates; DROP TABLE revoked_nodes; "
+                         "PRAGMA user_version = 5",
+                         nullptr, nullptr, nullptr),
+            SQLITE_OK);
+  sqlite3_close(database);
+  for (int i = 0; i < 2; ++i) {
+    auto store = Open();
+    EXPECT_THAT(*store->Tokens(), SizeIs(1));
+    ASSERT_TRUE(store->Nodes().ok()) << store->Nodes().status();
+    EXPECT_THAT(store->Nodes()->tokens, IsEmpty());
+    StoredRevokedNode row;
+    row.set_node(absl::StrCat("node-", i));
+    NodeChanges changes;
+    changes.revoked.push_back(row);
+    ASSERT_EQ(store->ApplyNodes(changes), absl::OkStatus());
+    EXPECT_THAT(store->Nodes()->revoked, SizeIs(i + 1));
+  }
+}
+
 TEST_F(StoreTest, ErrorsTellWhetherAnotherTryMaySucceed) {
   std::unique_ptr<Store> store = Open();
   ASSERT_EQ(store->Apply(Submission(1, "net")), absl::OkStatus());

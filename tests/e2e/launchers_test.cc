@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
-#include <ostream>
 #include <string>
 #include <vector>
 
@@ -15,6 +14,7 @@
 #include "absl/time/clock.h"
 #include "base/deadline.h"
 #include "tests/e2e/line_job.h"
+#include "tests/e2e/mpirun.h"
 #include "tests/harness/child_process.h"
 #include "tests/harness/leftovers.h"
 
@@ -27,15 +27,6 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-struct Mpirun {
-  std::string name;
-  std::vector<std::string> command;
-};
-std::ostream& operator<<(std::ostream& out, const Mpirun& mpirun) { return out << mpirun.name; }
-
-const Mpirun kMpiruns[] = {{"OpenMpi", {"/usr/bin/mpirun.openmpi", "--oversubscribe"}},
-                           {"Mpich", {"/usr/bin/mpirun.mpich"}}};
-
 Deadline Within(double seconds) { return Deadline::After(absl::Seconds(seconds)); }
 
 class LaunchersTest : public ::testing::TestWithParam<Mpirun> {
@@ -44,7 +35,7 @@ class LaunchersTest : public ::testing::TestWithParam<Mpirun> {
     ASSERT_TRUE(fs::exists(GetParam().command[0])) << "tools/setup installs it";
     std::string test = ::testing::UnitTest::GetInstance()->current_test_info()->name();
     folder_ = absl::StrCat(getenv("TEST_TMPDIR"), "/", test.replace(test.find('/'), 1, "-"));
-    for (const char* name : {"/tmp", "/mpi"}) fs::create_directories(folder_ + name);
+    fs::create_directories(folder_);
     std::ofstream(folder_ + "/job.textproto") << kLineJob;
   }
   std::unique_ptr<ChildProgram> Start(int tasks, const std::vector<std::string>& more) {
@@ -53,11 +44,8 @@ class LaunchersTest : public ::testing::TestWithParam<Mpirun> {
                      {"-n", absl::StrCat(tasks), fs::absolute(Runfile("cli/adjoin")), "run", folder_ + "/job.textproto",
                       "--data-root", folder_, "--output-root", folder_ + "/out", "--replace"});
     arguments.insert(arguments.end(), more.begin(), more.end());
-    // Open MPI refuses to be run by root, who runs tests in containers, and keeps files of its own.
-    auto child = ChildProgram::Start(arguments,
-                                     {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
-                                      "OMPI_MCA_orte_tmpdir_base=" + folder_ + "/mpi", "TMPDIR=" + folder_ + "/tmp"},
-                                     absl::StrCat(folder_, "/launch-", ++launches_));
+    auto child =
+        ChildProgram::Start(arguments, MpirunEnvironment(folder_), absl::StrCat(folder_, "/launch-", ++launches_));
     EXPECT_TRUE(child.ok()) << child.status();
     return child.ok() ? *std::move(child) : nullptr;
   }

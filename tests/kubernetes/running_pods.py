@@ -121,31 +121,28 @@ class RunningPods:
             "all workers are ready",
         )
 
-    def adjoin(self, *arguments, check=True):
-        """The command of a person, who knows the Service by name."""
-        certs = f"{self.folder}/certs"
-        done = subprocess.run(
-            [
-                "unshare",
-                "--mount",
-                "bash",
-                "-c",
-                'mount --bind "$0" /etc/hosts; exec "$@"',
-                self.network.hosts_file,
-                f"{self.programs}/adjoin",
-                "--coordinator",
-                "adjoin-coordinator:7411",
-                "--tls-ca",
-                f"{certs}/ca.pem",
-                "--tls-cert",
-                f"{certs}/admin-alice.pem",
-                "--tls-key",
-                f"{certs}/admin-alice.key",
-                *arguments,
-            ],
+    def beside_the_service(self, *command):
+        """Runs a program of a person, who knows the Service by name."""
+        return subprocess.run(
+            ["unshare", "--mount", "bash", "-c", 'mount --bind "$0" /etc/hosts; exec "$@"', self.network.hosts_file, *command],
             capture_output=True,
             text=True,
             timeout=300,
+        )
+
+    def adjoin(self, *arguments, check=True):
+        certs = f"{self.folder}/certs"
+        done = self.beside_the_service(
+            f"{self.programs}/adjoin",
+            "--coordinator",
+            "adjoin-coordinator:7411",
+            "--tls-ca",
+            f"{certs}/ca.pem",
+            "--tls-cert",
+            f"{certs}/admin-alice.pem",
+            "--tls-key",
+            f"{certs}/admin-alice.key",
+            *arguments,
         )
         expect(done.returncode == 0 or not check, f"adjoin {' '.join(arguments)}: {done.stdout}{done.stderr}")
         return done.stdout
@@ -206,6 +203,17 @@ class RunningPods:
             expect(code != 0 and "Read-only file system" in said, said)
         code, said = self.workers[0].execute(["touch", "/data/x"])
         expect(code != 0 and "Read-only file system" in said, said)
+
+    def serve_the_page(self):
+        certs = f"{self.folder}/certs"
+        own = ["--cert", f"{certs}/admin-alice.pem", "--key", f"{certs}/admin-alice.key"]
+        for more, expected in ((own, "200"), ([], "401")):
+            said = self.beside_the_service(
+                "curl", "--silent", "--max-time", "30", "--cacert", f"{certs}/ca.pem", *more,
+                "--write-out", " %{http_code}", "https://adjoin-coordinator:8411/api/workers",
+            ).stdout
+            expect(said.endswith(expected), f"the page answers {said}")
+            expect(("adjoin-worker-1" in said) == (expected == "200"), f"the page tells of workers: {said}")
 
     def train(self):
         job = self.submit("trains", 200)

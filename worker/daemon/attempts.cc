@@ -27,7 +27,7 @@ constexpr int kOomScoreAbove = 500;
 
 bool IsFailure(RankEnd end) { return end != RANK_SUCCEEDED && end != RANK_DRAINED; }
 
-Attempts::Settings WithDefaults(Attempts::Settings settings) {
+NodeAttempts::Settings WithDefaults(NodeAttempts::Settings settings) {
   if (settings.prepare) return settings;
   settings.prepare = [roots = JobRoots{settings.data_root, settings.output_root, settings.rank_user}](
                          const StartRanks& start) { return PrepareJobPaths(roots, start); };
@@ -36,7 +36,7 @@ Attempts::Settings WithDefaults(Attempts::Settings settings) {
 
 }  // namespace
 
-Attempts::Attempts(Settings settings, std::function<void(WorkerMessage)> send, ProcessRecord* record)
+NodeAttempts::NodeAttempts(Settings settings, std::function<void(WorkerMessage)> send, ProcessRecord* record)
     : settings_(WithDefaults(std::move(settings))),
       send_(std::move(send)),
       supervisor_(
@@ -46,12 +46,12 @@ Attempts::Attempts(Settings settings, std::function<void(WorkerMessage)> send, P
           record),
       calls_(settings_.most_preparing) {}
 
-void Attempts::SendToCoordinator(uint64_t epoch, WorkerMessage message) {
+void NodeAttempts::SendToCoordinator(uint64_t epoch, WorkerMessage message) {
   *message.mutable_header() = MakeHeader(epoch);
   send_(std::move(message));
 }
 
-SpawnRequest Attempts::CommandOf(const RankKey& key, uint64_t memory_bytes, const Rank& rank) const {
+SpawnRequest NodeAttempts::CommandOf(const RankKey& key, uint64_t memory_bytes, const Rank& rank) const {
   const std::string& gpu_uuid = rank.report.gpu_uuid();
   SpawnRequest request;
   request.binary = settings_.rank_binary;
@@ -74,7 +74,7 @@ SpawnRequest Attempts::CommandOf(const RankKey& key, uint64_t memory_bytes, cons
   return request;
 }
 
-std::string Attempts::WhyNot(const AttemptKey& key) {
+std::string NodeAttempts::WhyNot(const AttemptKey& key) {
   const auto& [job_id, epoch] = key;
   auto newest = newest_.find(job_id);
   if (newest != newest_.end() && epoch <= newest->second)
@@ -85,7 +85,7 @@ std::string Attempts::WhyNot(const AttemptKey& key) {
   return "";
 }
 
-void Attempts::Remember(const AttemptKey& key) {
+void NodeAttempts::Remember(const AttemptKey& key) {
   newest_[key.first] = key.second;
   if (key.second > latest_.second) latest_ = key;
   if (newest_.size() <= kRememberedJobs) return;
@@ -95,14 +95,14 @@ void Attempts::Remember(const AttemptKey& key) {
   newest_.erase(oldest);
 }
 
-uint64_t Attempts::LivingAttempt(const std::string& job_id) {
+uint64_t NodeAttempts::LivingAttempt(const std::string& job_id) {
   for (const auto& [key, attempt] : attempts_) {
     if (key.first == job_id && !attempt.cleared) return key.second;
   }
   return 0;
 }
 
-void Attempts::Start(uint64_t epoch, const StartRanks& start) {
+void NodeAttempts::Start(uint64_t epoch, const StartRanks& start) {
   const AttemptKey key(start.job_id(), epoch);
   absl::MutexLock lock(&mutex_);
   TakeStore(start.store_id());
@@ -142,7 +142,7 @@ void Attempts::Start(uint64_t epoch, const StartRanks& start) {
                Fault::kNode);
 }
 
-void Attempts::Refuse(uint64_t epoch, const StartRanks& start, const std::string& why) {
+void NodeAttempts::Refuse(uint64_t epoch, const StartRanks& start, const std::string& why) {
   LogWarning(absl::StrCat(start.job_id(), ", attempt ", epoch, ": not started: ", why));
   for (uint32_t number : start.rank()) {
     WorkerMessage message;
@@ -159,7 +159,7 @@ void Attempts::Refuse(uint64_t epoch, const StartRanks& start, const std::string
   SendToCoordinator(epoch, std::move(cleared));
 }
 
-void Attempts::OnPrepared(const AttemptKey& key, uint64_t preparation, const absl::Status& prepared) {
+void NodeAttempts::OnPrepared(const AttemptKey& key, uint64_t preparation, const absl::Status& prepared) {
   absl::MutexLock lock(&mutex_);
   auto found = attempts_.find(key);
   if (found == attempts_.end() || found->second.preparation != preparation) return;  // it was stopped meanwhile
@@ -180,7 +180,7 @@ void Attempts::OnPrepared(const AttemptKey& key, uint64_t preparation, const abs
   }
 }
 
-void Attempts::EndUnstarted(const AttemptKey& key, RankEnd end, const std::string& error, Fault fault) {
+void NodeAttempts::EndUnstarted(const AttemptKey& key, RankEnd end, const std::string& error, Fault fault) {
   Attempt& attempt = attempts_.at(key);
   attempt.preparation = 0;
   std::vector<uint32_t> numbers;
@@ -195,14 +195,14 @@ void Attempts::EndUnstarted(const AttemptKey& key, RankEnd end, const std::strin
   }
 }
 
-void Attempts::SendToRanks(Attempt& attempt, uint64_t epoch, DaemonMessage message) {
+void NodeAttempts::SendToRanks(Attempt& attempt, uint64_t epoch, DaemonMessage message) {
   *message.mutable_header() = MakeHeader(epoch);
   for (auto& [number, rank] : attempt.ranks) {
     if (rank.peer != nullptr) rank.peer->Send(message);
   }
 }
 
-void Attempts::ConnectRanks(uint64_t epoch, const adjoin::ConnectRanks& connect) {
+void NodeAttempts::ConnectRanks(uint64_t epoch, const adjoin::ConnectRanks& connect) {
   absl::MutexLock lock(&mutex_);
   auto attempt = attempts_.find({connect.job_id(), epoch});
   if (attempt == attempts_.end()) return;
@@ -217,7 +217,7 @@ void Attempts::ConnectRanks(uint64_t epoch, const adjoin::ConnectRanks& connect)
   }
 }
 
-void Attempts::Stop(const std::string& job_id, uint64_t epoch, const std::string& reason) {
+void NodeAttempts::Stop(const std::string& job_id, uint64_t epoch, const std::string& reason) {
   const AttemptKey key(job_id, epoch);
   absl::MutexLock lock(&mutex_);
   if (attempts_.count(key) > 0) return StopLocked(key, reason, settings_.stop_grace);
@@ -228,7 +228,7 @@ void Attempts::Stop(const std::string& job_id, uint64_t epoch, const std::string
   SendToCoordinator(epoch, std::move(cleared));
 }
 
-void Attempts::StopLocked(const AttemptKey& key, const std::string& reason, absl::Duration grace) {
+void NodeAttempts::StopLocked(const AttemptKey& key, const std::string& reason, absl::Duration grace) {
   auto found = attempts_.find(key);
   if (found == attempts_.end() || found->second.cleared) return;
   Attempt& attempt = found->second;
@@ -245,7 +245,7 @@ void Attempts::StopLocked(const AttemptKey& key, const std::string& reason, absl
   supervisor_.Kill(key.first, key.second, grace);
 }
 
-void Attempts::Acknowledged(const std::string& job_id, uint64_t epoch) {
+void NodeAttempts::Acknowledged(const std::string& job_id, uint64_t epoch) {
   {
     absl::MutexLock lock(&mutex_);
     auto attempt = attempts_.find({job_id, epoch});
@@ -255,7 +255,7 @@ void Attempts::Acknowledged(const std::string& job_id, uint64_t epoch) {
   changed_.NotifyAll();
 }
 
-void Attempts::MakeReports(WorkerHello& hello, const std::function<void()>& open) {
+void NodeAttempts::MakeReports(WorkerHello& hello, const std::function<void()>& open) {
   absl::MutexLock lock(&mutex_);
   hello.set_draining(draining_.has_value());
   hello.set_store_id(store_id_);
@@ -280,16 +280,16 @@ void Attempts::MakeReports(WorkerHello& hello, const std::function<void()>& open
   open();
 }
 
-double Attempts::Attempt::RunningSeconds() const {
+double NodeAttempts::Attempt::RunningSeconds() const {
   if (!connected_at.has_value()) return 0;
   return std::chrono::duration<double>(Deadline::Clock::now() - *connected_at).count();
 }
 
-bool Attempts::IsForeign(const Attempt& attempt) const {
+bool NodeAttempts::IsForeign(const Attempt& attempt) const {
   return attempt.start.store_id() != 0 && attempt.start.store_id() != store_id_;
 }
 
-bool Attempts::TakeStore(uint64_t store_id) {
+bool NodeAttempts::TakeStore(uint64_t store_id) {
   if (store_id == 0 || store_id == store_id_) return false;
   const uint64_t before = std::exchange(store_id_, store_id);
   if (before == 0) return false;
@@ -317,24 +317,24 @@ bool Attempts::TakeStore(uint64_t store_id) {
   return true;
 }
 
-bool Attempts::Welcomed(uint64_t store_id) {
+bool NodeAttempts::Welcomed(uint64_t store_id) {
   absl::MutexLock lock(&mutex_);
   return !TakeStore(store_id);
 }
 
-void Attempts::Connected() {
+void NodeAttempts::Connected() {
   absl::MutexLock lock(&mutex_);
   connected_ = true;
 }
 
-void Attempts::Disconnected() {
+void NodeAttempts::Disconnected() {
   absl::MutexLock lock(&mutex_);
   connected_ = false;
   // The last messages may not have reached the coordinator.
   for (const auto& [key, attempt] : attempts_) StopPeersOfFailed(key);
 }
 
-void Attempts::StopPeersOfFailed(const AttemptKey& key) {
+void NodeAttempts::StopPeersOfFailed(const AttemptKey& key) {
   const Attempt& attempt = attempts_.at(key);
   if (connected_ || attempt.stopping || attempt.cleared) return;
   for (const auto& [number, rank] : attempt.ranks) {
@@ -343,7 +343,7 @@ void Attempts::StopPeersOfFailed(const AttemptKey& key) {
   }
 }
 
-void Attempts::FillHeartbeat(Heartbeat& heartbeat) {
+void NodeAttempts::FillHeartbeat(Heartbeat& heartbeat) {
   absl::MutexLock lock(&mutex_);
   const Deadline::Clock::time_point now = Deadline::Clock::now();
   heartbeat.set_draining(draining_.has_value());
@@ -366,25 +366,25 @@ void Attempts::FillHeartbeat(Heartbeat& heartbeat) {
   }
 }
 
-DaemonMessage Attempts::LeaseMessage() const {
+DaemonMessage NodeAttempts::LeaseMessage() const {
   DaemonMessage message;
   message.mutable_lease()->set_until_boottime_ns(lease_until_);
   return message;
 }
 
-void Attempts::SetLease(int64_t until_boottime_ns, absl::Duration length) {
+void NodeAttempts::SetLease(int64_t until_boottime_ns, absl::Duration length) {
   absl::MutexLock lock(&mutex_);
   lease_until_ = until_boottime_ns;
   lease_length_ = length;
   for (auto& [key, attempt] : attempts_) SendToRanks(attempt, key.second, LeaseMessage());
 }
 
-std::string Attempts::LeaseText() const {
+std::string NodeAttempts::LeaseText() const {
   return absl::StrCat("nothing heard from the coordinator for ", absl::ToDoubleSeconds(lease_length_),
                       " s (its lease ran out)");
 }
 
-void Attempts::LeaseOver() {
+void NodeAttempts::LeaseOver() {
   std::string text;
   {
     absl::MutexLock lock(&mutex_);
@@ -393,13 +393,13 @@ void Attempts::LeaseOver() {
   KillAll(text);
 }
 
-DaemonMessage Attempts::DrainMessage() const {
+DaemonMessage NodeAttempts::DrainMessage() const {
   DaemonMessage message;
   message.mutable_drain()->set_reason(*draining_);
   return message;
 }
 
-void Attempts::Drain(const std::string& reason) {
+void NodeAttempts::Drain(const std::string& reason) {
   absl::MutexLock lock(&mutex_);
   if (draining_.has_value()) return;
   draining_ = reason;
@@ -410,7 +410,7 @@ void Attempts::Drain(const std::string& reason) {
   }
 }
 
-void Attempts::Trace(uint64_t epoch, const TraceRank& trace) {
+void NodeAttempts::Trace(uint64_t epoch, const TraceRank& trace) {
   DaemonMessage message;
   *message.mutable_header() = MakeHeader(epoch);
   message.mutable_trace()->set_request_id(trace.request_id());
@@ -422,7 +422,7 @@ void Attempts::Trace(uint64_t epoch, const TraceRank& trace) {
   }
 }
 
-void Attempts::KillAll(const std::string& reason) {
+void NodeAttempts::KillAll(const std::string& reason) {
   absl::MutexLock lock(&mutex_);
   for (auto& [key, attempt] : attempts_) {
     if (attempt.cleared) continue;
@@ -431,21 +431,21 @@ void Attempts::KillAll(const std::string& reason) {
   }
 }
 
-bool Attempts::WaitUntilCleared(Deadline deadline) {
+bool NodeAttempts::WaitUntilCleared(Deadline deadline) {
   absl::MutexLock lock(&mutex_);
   return changed_.Wait(mutex_, deadline, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return std::all_of(attempts_.begin(), attempts_.end(), [](const auto& entry) { return entry.second.cleared; });
   });
 }
 
-bool Attempts::WaitUntilAcknowledged(Deadline deadline) {
+bool NodeAttempts::WaitUntilAcknowledged(Deadline deadline) {
   absl::MutexLock lock(&mutex_);
   changed_.Wait(mutex_, deadline,
                 [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return attempts_.empty() || waits_ended_; });
   return attempts_.empty();
 }
 
-void Attempts::EndWaits() {
+void NodeAttempts::EndWaits() {
   {
     absl::MutexLock lock(&mutex_);
     waits_ended_ = true;

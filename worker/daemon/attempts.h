@@ -1,7 +1,7 @@
 // The attempts that run on this daemon. For each rank, joins the state of its process (from the supervisor), its
 // messages (from the rank link) and its orders (from the coordinator).
 //
-//   Attempts attempts(settings, send);            // `send` passes a message to the coordinator
+//   NodeAttempts attempts(settings, send);            // `send` passes a message to the coordinator
 //   attempts.Start(epoch, start_ranks);
 //   attempts.Stop("job-1", epoch, "cancelled by a user");
 //
@@ -48,7 +48,7 @@ class RankPeer {
   virtual void Send(const DaemonMessage& message) = 0;
 };
 
-class Attempts {
+class NodeAttempts {
  public:
   struct Settings {
     std::string rank_binary;
@@ -61,7 +61,7 @@ class Attempts {
     std::string net_device, data_port_range;
     std::optional<User> rank_user;  // absent: the daemon's own
     // Checks and makes a job's paths before its ranks start. It may take as long as file systems do, so it is called on
-    // threads of its own, which may outlive the Attempts. kResourceExhausted: not the job's fault; kAborted: the
+    // threads of its own, which may outlive the NodeAttempts. kResourceExhausted: not the job's fault; kAborted: the
     // node's. Absent: PrepareJobPaths.
     std::function<absl::Status(const StartRanks&)> prepare;
     // Returns why no rank can run on this node now, "" where they can; does not wait. Absent: they always can.
@@ -76,7 +76,7 @@ class Attempts {
   };
 
   // `record`, where there is one, names the processes while they live; it outlives the attempts.
-  Attempts(Settings settings, std::function<void(WorkerMessage)> send, ProcessRecord* record = nullptr);
+  NodeAttempts(Settings settings, std::function<void(WorkerMessage)> send, ProcessRecord* record = nullptr);
 
   // The GPUs that ranks may use, one rank each at a time. Before the first hello.
   void OfferGpus(std::vector<Gpu> gpus);

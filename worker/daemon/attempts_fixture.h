@@ -1,4 +1,4 @@
-// What tests of Attempts share: ranks that are processes of a shell, in a folder of the test's own.
+// What tests of NodeAttempts share: ranks that are processes of a shell, in a folder of the test's own.
 //
 //   TEST_F(AttemptsTest, ...) {
 //     Start(4, 1);                                   // epoch 4, one rank; its process runs
@@ -75,7 +75,7 @@ mv )" << folder_ << R"(/new-$name )" << folder_
 until [ -s )" << folder_ << R"(/exit-$name ]; do sleep 0.02; done
 exit $(cat )" << folder_ << "/exit-$name)\n";
     chmod((folder_ + "/rank").c_str(), 0755);
-    Attempts::Settings settings;
+    NodeAttempts::Settings settings;
     settings.rank_binary = folder_ + "/rank";
     settings.socket = "nowhere";
     settings.data_root = settings.output_root = folder_;
@@ -97,7 +97,7 @@ exit $(cat )" << folder_ << "/exit-$name)\n";
       return open ? PrepareJobPaths(roots, start) : absl::DeadlineExceededError("the test does not open the gate");
     };
     settings.on_foreign_gone = [this] { ++foreign_gone_; };
-    attempts_ = std::make_unique<Attempts>(settings, [this](WorkerMessage message) {
+    attempts_ = std::make_unique<NodeAttempts>(settings, [this](WorkerMessage message) {
       absl::MutexLock lock(&mutex_);
       sent_.push_back(std::move(message));
       changed_.NotifyAll();
@@ -240,7 +240,7 @@ exit $(cat )" << folder_ << "/exit-$name)\n";
   MonotonicCondition changed_;
   std::vector<WorkerMessage> sent_;
   std::atomic<int> foreign_gone_{0};
-  std::unique_ptr<Attempts> attempts_;
+  std::unique_ptr<NodeAttempts> attempts_;
 };
 
 }  // namespace adjoin

@@ -47,13 +47,13 @@ class AttemptsGpusTest : public ::testing::Test {
                                      << "mv new-$name sees-$name\n"
                                      << "until [ -e end-$name ]; do sleep 0.02; done\n";
     chmod((folder_ + "/rank").c_str(), 0755);
-    Attempts::Settings settings;
+    NodeAttempts::Settings settings;
     settings.rank_binary = folder_ + "/rank";
     settings.socket = "nowhere";
     settings.data_root = settings.output_root = folder_;
     settings.stop_grace = absl::Milliseconds(20);
     settings.prepare = [](const StartRanks&) { return absl::OkStatus(); };
-    attempts_ = std::make_unique<Attempts>(settings, [this](WorkerMessage message) {
+    attempts_ = std::make_unique<NodeAttempts>(settings, [this](WorkerMessage message) {
       absl::MutexLock lock(&mutex_);
       sent_.push_back(std::move(message));
       changed_.NotifyAll();
@@ -118,7 +118,7 @@ class AttemptsGpusTest : public ::testing::Test {
   absl::Mutex mutex_;
   MonotonicCondition changed_;
   std::vector<WorkerMessage> sent_ ABSL_GUARDED_BY(mutex_);
-  std::unique_ptr<Attempts> attempts_;
+  std::unique_ptr<NodeAttempts> attempts_;
 };
 
 TEST_F(AttemptsGpusTest, EachRankSeesAGpuOfItsOwnAndOneWithoutSeesNone) {

@@ -1,4 +1,4 @@
-// Attempts: what of the node each rank gets for itself, a GPU and a place.
+// NodeAttempts: what of the node each rank gets for itself, a GPU and a place.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -11,12 +11,12 @@
 
 namespace adjoin {
 
-void Attempts::OfferGpus(std::vector<Gpu> gpus) {
+void NodeAttempts::OfferGpus(std::vector<Gpu> gpus) {
   absl::MutexLock lock(&mutex_);
   gpus_ = std::move(gpus);
 }
 
-std::vector<std::string> Attempts::FreeGpus() {
+std::vector<std::string> NodeAttempts::FreeGpus() {
   std::set<std::string> taken;
   for (const auto& [key, attempt] : attempts_) {
     for (const auto& [number, rank] : attempt.ranks) {
@@ -30,7 +30,7 @@ std::vector<std::string> Attempts::FreeGpus() {
   return free;
 }
 
-std::string Attempts::GiveGpus(Attempt& attempt) {
+std::string NodeAttempts::GiveGpus(Attempt& attempt) {
   if (attempt.start.gpus() == 0) return "";
   if (attempt.start.gpus() > 1) {
     return absl::StrCat("each rank needs ", attempt.start.gpus(), " GPUs, and this release gives it one at most");
@@ -45,7 +45,7 @@ std::string Attempts::GiveGpus(Attempt& attempt) {
   return "";
 }
 
-void Attempts::GivePlaces(Attempt& attempt) {
+void NodeAttempts::GivePlaces(Attempt& attempt) {
   std::vector<bool> taken(settings_.places.size());
   std::map<int, int> ranks;  // by node of memory
   for (const auto& [key, other] : attempts_) {

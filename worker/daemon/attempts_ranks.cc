@@ -1,4 +1,4 @@
-// Attempts: messages from ranks, and their ends. The coordinator's orders are in attempts.cc.
+// NodeAttempts: messages from ranks, and their ends. The coordinator's orders are in attempts.cc.
 #include "worker/daemon/attempts.h"
 
 #include <sched.h>
@@ -33,14 +33,14 @@ bool RunsOn(pid_t process, const std::vector<int>& processors) {
 
 }  // namespace
 
-Attempts::Rank* Attempts::Find(const RankKey& key) {
+NodeAttempts::Rank* NodeAttempts::Find(const RankKey& key) {
   auto attempt = attempts_.find({key.job_id, key.epoch});
   if (attempt == attempts_.end()) return nullptr;
   auto rank = attempt->second.ranks.find(key.rank);
   return rank == attempt->second.ranks.end() ? nullptr : &rank->second;
 }
 
-DaemonMessage Attempts::Orders(const Attempt& attempt, const Rank& rank) const {
+DaemonMessage NodeAttempts::Orders(const Attempt& attempt, const Rank& rank) const {
   DaemonMessage message;
   RankStart& start = *message.mutable_start();
   start.set_world_size(attempt.start.world_size());
@@ -60,7 +60,7 @@ DaemonMessage Attempts::Orders(const Attempt& attempt, const Rank& rank) const {
   return message;
 }
 
-bool Attempts::IsRank(pid_t process) {
+bool NodeAttempts::IsRank(pid_t process) {
   absl::MutexLock lock(&mutex_);
   for (const auto& [key, attempt] : attempts_) {
     for (const auto& [number, rank] : attempt.ranks) {
@@ -70,7 +70,7 @@ bool Attempts::IsRank(pid_t process) {
   return false;
 }
 
-absl::Status Attempts::CheckProcess(uint64_t epoch, const RankHello& hello, pid_t process) {
+absl::Status NodeAttempts::CheckProcess(uint64_t epoch, const RankHello& hello, pid_t process) {
   absl::MutexLock lock(&mutex_);
   const Rank* rank = Find({hello.job_id(), epoch, hello.rank()});
   if (rank == nullptr || rank->process == process) return absl::OkStatus();  // RankConnected refuses an unknown rank
@@ -79,7 +79,7 @@ absl::Status Attempts::CheckProcess(uint64_t epoch, const RankHello& hello, pid_
                                                   rank->process));
 }
 
-absl::Status Attempts::RankConnected(uint64_t epoch, const RankHello& hello, std::shared_ptr<RankPeer> peer) {
+absl::Status NodeAttempts::RankConnected(uint64_t epoch, const RankHello& hello, std::shared_ptr<RankPeer> peer) {
   absl::MutexLock lock(&mutex_);
   Rank* rank = Find({hello.job_id(), epoch, hello.rank()});
   const Attempt* attempt = rank == nullptr ? nullptr : &attempts_.at({hello.job_id(), epoch});
@@ -102,7 +102,7 @@ absl::Status Attempts::RankConnected(uint64_t epoch, const RankHello& hello, std
   return absl::OkStatus();
 }
 
-void Attempts::RankSaid(const RankKey& key, const RankMessage& message) {
+void NodeAttempts::RankSaid(const RankKey& key, const RankMessage& message) {
   absl::MutexLock lock(&mutex_);
   Rank* rank = Find(key);
   if (rank == nullptr || rank->report.has_ended() || IsForeign(attempts_.at({key.job_id, key.epoch}))) return;
@@ -145,7 +145,7 @@ void Attempts::RankSaid(const RankKey& key, const RankMessage& message) {
   }
 }
 
-void Attempts::RankDisconnected(const RankKey& key) {
+void NodeAttempts::RankDisconnected(const RankKey& key) {
   absl::MutexLock lock(&mutex_);
   Rank* rank = Find(key);
   if (rank == nullptr) return;
@@ -153,7 +153,7 @@ void Attempts::RankDisconnected(const RankKey& key) {
   ReportIfOver(key);
 }
 
-void Attempts::OnStart(const RankKey& key, pid_t pid) {
+void NodeAttempts::OnStart(const RankKey& key, pid_t pid) {
   absl::MutexLock lock(&mutex_);
   Rank* rank = Find(key);
   if (rank == nullptr) return;
@@ -164,7 +164,7 @@ void Attempts::OnStart(const RankKey& key, pid_t pid) {
                           ", as it should: may this daemon still use them?"));
 }
 
-void Attempts::OnLog(const RankKey& key, std::vector<std::string> lines) {
+void NodeAttempts::OnLog(const RankKey& key, std::vector<std::string> lines) {
   WorkerMessage message;
   LogBatch& batch = *message.mutable_log();
   batch.set_job_id(key.job_id);
@@ -182,7 +182,7 @@ void Attempts::OnLog(const RankKey& key, std::vector<std::string> lines) {
   SendToCoordinator(key.epoch, std::move(message));
 }
 
-void Attempts::OnExit(const RankKey& key, const RankExit& exit) {
+void NodeAttempts::OnExit(const RankKey& key, const RankExit& exit) {
   absl::MutexLock lock(&mutex_);
   Rank* rank = Find(key);
   if (rank == nullptr) return;
@@ -190,7 +190,7 @@ void Attempts::OnExit(const RankKey& key, const RankExit& exit) {
   ReportIfOver(key);
 }
 
-void Attempts::ReportIfOver(const RankKey& key) {
+void NodeAttempts::ReportIfOver(const RankKey& key) {
   const Rank& rank = *Find(key);
   if (rank.report.has_ended() || !rank.exit.has_value()) return;
   const bool normal = rank.exit->signal == 0 && rank.exit->spawn_error.empty();
@@ -199,7 +199,7 @@ void Attempts::ReportIfOver(const RankKey& key) {
   ReportEnd(key, EndOf(key, rank, attempts_.at({key.job_id, key.epoch})));
 }
 
-RankEnded Attempts::EndOf(const RankKey& key, const Rank& rank, const Attempt& attempt) const {
+RankEnded NodeAttempts::EndOf(const RankKey& key, const Rank& rank, const Attempt& attempt) const {
   const RankExit& exit = *rank.exit;
   const bool exited = exit.signal == 0 && exit.spawn_error.empty();
   RankEnded ended;
@@ -241,7 +241,7 @@ RankEnded Attempts::EndOf(const RankKey& key, const Rank& rank, const Attempt& a
   return ended;
 }
 
-void Attempts::ReportEnd(const RankKey& key, RankEnded ended) {
+void NodeAttempts::ReportEnd(const RankKey& key, RankEnded ended) {
   ended.set_job_id(key.job_id);
   ended.set_rank(key.rank);
   *Find(key)->report.mutable_ended() = ended;

@@ -1,4 +1,4 @@
-// Attempts that start, and those that cannot: too late, in the wrong order, on a node that is unfit or drained.
+// NodeAttempts that start, and those that cannot: too late, in the wrong order, on a node that is unfit or drained.
 #include <unistd.h>
 
 #include <fstream>

@@ -189,9 +189,9 @@ class DaemonImpl final : public Daemon {
     checker.limit = settings.data_check_limit;
     return checker;
   }
-  Attempts::Settings RankSettings() {
+  NodeAttempts::Settings RankSettings() {
     const DaemonSettings& settings = settings_;
-    Attempts::Settings ranks;
+    NodeAttempts::Settings ranks;
     ranks.on_foreign_gone = [this] { link_.ConnectAgain(); };
     ranks.rank_binary = settings.rank_binary;
     ranks.places = settings.places;
@@ -276,7 +276,7 @@ class DaemonImpl final : public Daemon {
       AttemptRetention::Options{kAttemptRecords, settings_.output_root, settings_.keep_failed});
   CoordinatorLink link_;
   ProcessRecord record_;
-  Attempts attempts_;
+  NodeAttempts attempts_;
   LeaseWatch lease_;
   DataChecker checker_;
   ArtifactUploader uploader_;

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
@@ -40,6 +41,8 @@
 #include "worker/daemon/data_check_child.h"
 #include "worker/daemon/data_network.h"
 #include "worker/daemon/gpu_finder.h"
+#include "worker/daemon/joined_node.h"
+#include "worker/daemon/machine_task.h"
 #include "worker/daemon/node_id.h"
 #include "worker/daemon/node_memory.h"
 #include "worker/daemon/rank_binding.h"
@@ -62,6 +65,7 @@ struct Flags {
   std::string cache_dir;
   int64_t cache_bytes = 0;
   std::string state_dir = "adjoin-worker-state";
+  std::string machine_state_dir;  // of several workers on this machine; empty: this is the only one
   std::string net_device;
   bool trusted_network = false;
   std::string data_port_range;
@@ -72,6 +76,7 @@ struct Flags {
   double data_check_seconds = 30;
   double keep_failed_hours = 168;
   TlsFiles tls;
+  std::string join;
   double drain_seconds = 20;
   std::string log_format = "text";
   bool calibrate = false;
@@ -152,6 +157,10 @@ void AddOptions(CLI::App& app, Flags& flags) {
       ->capture_default_str()
       ->check(CLI::Range(0.1, 3600.0).description(""));
   AddTlsOptions(app, flags.tls);
+  app.add_option("--join", flags.join,
+                 "File with a token of `adjoin token join` in its first line: the coordinator issues the certificate, "
+                 "which is kept below --state-dir, and renews it; in place of --tls-cert and --tls-key")
+      ->type_name("FILE");
   app.add_option("--log-format", flags.log_format, "text, or json: an object on each line")->capture_default_str();
   OneOf(app.get_option("--log-format"), {"text", "json"});
 }
@@ -227,7 +236,11 @@ absl::StatusOr<std::map<std::string, std::string>> Labels(const std::vector<std:
 absl::StatusOr<DaemonSettings> MakeSettings(const Flags& flags) {
   ADJOIN_ASSIGN_OR_RETURN(Endpoint coordinator, ParseEndpoint(flags.coordinator));
   DaemonSettings settings;
-  ADJOIN_ASSIGN_OR_RETURN(settings.credentials, MakeChannelCredentials(coordinator, flags.tls, /*token_file=*/""));
+  if (flags.join.empty()) {
+    ADJOIN_ASSIGN_OR_RETURN(settings.credentials, MakeChannelCredentials(coordinator, flags.tls, /*token_file=*/""));
+  } else if (!flags.tls.cert.empty() || !flags.tls.key.empty()) {
+    return absl::InvalidArgumentError("--join gets a certificate: leave out --tls-cert and --tls-key, or --join");
+  }
   if (!coordinator.IsLoopback() && flags.net_device.empty()) {
     return absl::InvalidArgumentError(
         "--net-device is missing: the interface on which ranks of several nodes exchange data, "
@@ -270,6 +283,56 @@ absl::StatusOr<DaemonSettings> MakeSettings(const Flags& flags) {
   std::random_device device;
   settings.incarnation = (uint64_t{device()} << 32) | device();
   return settings;
+}
+
+// Gets the daemon a certificate for its token. Errors: as JoinedNode::Join.
+absl::StatusOr<std::unique_ptr<JoinedNode>> JoinCluster(const Flags& flags, const std::string& state_dir,
+                                                        const StopSignal& stop, DaemonSettings& settings) {
+  const auto absolute = [](const std::string& path) {
+    return path.empty() ? path : std::filesystem::absolute(path).lexically_normal().string();
+  };
+  JoinedNode::Options options;
+  ADJOIN_ASSIGN_OR_RETURN(options.coordinator, ParseEndpoint(flags.coordinator));
+  options.name = settings.name;
+  options.token_file = absolute(flags.join);
+  options.authorities_file = absolute(flags.tls.ca);
+  options.folder = state_dir + "/certificate";
+  const Endpoint coordinator = options.coordinator;
+  ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<JoinedNode> joined,
+                          JoinedNode::Join(std::move(options), [&stop] { return stop.Came(); }));
+  ADJOIN_ASSIGN_OR_RETURN(settings.credentials, MakeChannelCredentials(coordinator, joined->files(), ""));
+  return joined;
+}
+
+// Where a launcher starts several of these programs on one machine, each is a worker of its own, with one slot unless
+// told otherwise: the launcher's task stands for a rank. They share what the machine has. A program with a name of its
+// own is no such task, whatever else the launcher starts.
+absl::Status ShareMachine(bool slots_given, Flags& flags) {
+  if (!flags.name.empty()) return absl::OkStatus();
+  ADJOIN_ASSIGN_OR_RETURN(const MachineTask task, MachineTaskOf([](const char* name) { return std::getenv(name); }));
+  if (task.tasks == 1) return absl::OkStatus();
+  const std::string several = absl::StrCat("a launcher has started ", task.tasks, " of these programs on this machine");
+  const std::string unshared = flags.calibrate                                                ? "--calibrate"
+                               : !flags.ready_file.empty()                                    ? "--ready-file"
+                               : !flags.listen.empty() && !absl::EndsWith(flags.listen, ":0") ? "a port of --listen"
+                               : flags.bind_ranks == "numa" || flags.bind_ranks == "cores"    ? "--bind-ranks"
+                               : flags.gpus != "none" && flags.gpus != "auto"                 ? "--gpus"
+                                                                                              : "";
+  if (!unshared.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        several, ", which cannot share ", unshared,
+        ": leave it out, start one task on each machine, or give --name, where this is the only adjoin-worker here"));
+  }
+  if (!slots_given) flags.slots = 1;
+  if (flags.memory == 0) flags.memory = MemoryForRanks() / static_cast<uint64_t>(task.tasks);
+  flags.gpus = "none";  // all of them would offer the same ones
+  flags.name = absl::StrCat(HostName(), "-", task.task);
+  flags.machine_state_dir = flags.state_dir;
+  if (flags.cache_dir.empty()) flags.cache_dir = (std::filesystem::path(flags.state_dir) / "cache").string();
+  flags.state_dir = (std::filesystem::path(flags.state_dir) / absl::StrCat("task-", task.task)).string();
+  LogInfo(absl::StrCat(several, ": this is worker ", flags.name, ", with ", flags.slots,
+                       flags.slots == 1 ? " slot" : " slots"));
+  return MakeFolders(flags.machine_state_dir);
 }
 
 // Answers grpc.health.v1.Health and nothing else; the coordinator needs no connection to the daemon.
@@ -355,17 +418,26 @@ absl::Status Run(const Flags& flags, const WorkerCommandOptions& options, StopSi
   ADJOIN_ASSIGN_OR_RETURN(settings.node_id, NodeId(state.path()));
   settings.state_dir = state.path();
   ADJOIN_ASSIGN_OR_RETURN(settings.rates, LoadRates(state.path()));
+  if (!settings.rates.has_value() && !flags.machine_state_dir.empty()) {
+    ADJOIN_ASSIGN_OR_RETURN(settings.rates, LoadRates(flags.machine_state_dir));
+  }
+  std::unique_ptr<JoinedNode> joined;
+  if (!flags.join.empty()) {
+    ADJOIN_ASSIGN_OR_RETURN(joined, JoinCluster(flags, state.path(), stop, settings));
+  }
   // The path of a Unix socket has at most 107 bytes, so daemon and ranks name it from within the folder.
   if (chdir(state.path().c_str()) != 0) return absl::UnavailableError(absl::StrCat("cannot enter ", state.path()));
   ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<Daemon> daemon, Daemon::Create(std::move(settings)));
   HealthServer health;
-  if (!flags.listen.empty()) ADJOIN_RETURN_IF_ERROR(health.Start(flags.listen, flags.tls));
+  if (!flags.listen.empty())
+    ADJOIN_RETURN_IF_ERROR(health.Start(flags.listen, flags.join.empty() ? flags.tls : TlsFiles()));
   absl::Status status = RunUntilSignal(*daemon, absl::Seconds(flags.drain_seconds), stop);
   // No rank is left. An upload may still be under way, for which no coordinator waits any more.
   static constexpr absl::Duration kEndTimeout = absl::Seconds(5);
   Watchdog late(kEndTimeout, [&] { _exit(ExitCode(status)); });
   health.Stop();
   daemon.reset();
+  joined.reset();
   return status;
 }
 
@@ -382,7 +454,8 @@ int RunWorkerCommand(int argc, char** argv, const WorkerCommandOptions& options)
   const ManPageOptions page = {.section = 8, .see_also = {"adjoin(1)", "adjoin-coordinator(8)"}};
   if (std::optional<int> code = ParseFlags(app, argc, argv, page)) return *code;
   InitLogging("adjoin-worker", ReadLogFormat(flags.log_format).value_or(LogFormat::kText));
-  return ExitCode(Run(flags, options, stop));
+  const absl::Status shared = ShareMachine(/*slots_given=*/app.count("--slots") > 0, flags);
+  return ExitCode(shared.ok() ? Run(flags, options, stop) : shared);
 }
 
 }  // namespace adjoin

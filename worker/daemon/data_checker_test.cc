@@ -156,14 +156,14 @@ TEST_F(DataCheckerTest, AFileThatHangsIsGivenUpAndNamedWhileOthersAreChecked) {
 }
 
 TEST_F(DataCheckerTest, AProcessThatStandsStillIsReplaced) {
-  Start(1, 1);
+  Start(1, 5);
   checker_->Check(Request("first"));
   EXPECT_EQ(Result("first").dataset_size(), 1);
   const std::vector<pid_t> children = AwaitChildren(1);
   ASSERT_THAT(children, SizeIs(1));
   kill(children[0], SIGSTOP);
   checker_->Check(Request("second"));
-  EXPECT_EQ(Result("second").error(), "the check did not end within 1 s");
+  EXPECT_EQ(Result("second").error(), "the check did not end within 5 s");
   EXPECT_TRUE(Result("second").undecided());
   checker_->Check(Request("third"));
   EXPECT_EQ(Result("third").dataset_size(), 1);

@@ -118,7 +118,7 @@ class Connections {
 
 class Service final : public RankLink::Service {
  public:
-  Service(Attempts& attempts, Connections& connections) : attempts_(attempts), connections_(connections) {}
+  Service(NodeAttempts& attempts, Connections& connections) : attempts_(attempts), connections_(connections) {}
 
   grpc::Status Connect(grpc::ServerContext* context, Stream* stream) override {
     RankMessage message;
@@ -153,13 +153,13 @@ class Service final : public RankLink::Service {
   }
 
  private:
-  Attempts& attempts_;
+  NodeAttempts& attempts_;
   Connections& connections_;
 };
 
 class Server final : public RankLinkServer {
  public:
-  explicit Server(Attempts& attempts) : attempts_(attempts), service_(attempts, connections_) {}
+  explicit Server(NodeAttempts& attempts) : attempts_(attempts), service_(attempts, connections_) {}
   ~Server() override {
     if (acceptor_.joinable()) {
       eventfd_write(stop_.get(), 1);
@@ -286,7 +286,7 @@ class Server final : public RankLinkServer {
   static constexpr int kMostConnections = 8;  // of one rank, which needs one
   static constexpr size_t kMostCounts = 4096;
 
-  Attempts& attempts_;
+  NodeAttempts& attempts_;
   Connections connections_;
   Service service_;
   std::string path_;
@@ -303,7 +303,7 @@ class Server final : public RankLinkServer {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<RankLinkServer>> RankLinkServer::Start(const std::string& path, Attempts& attempts,
+absl::StatusOr<std::unique_ptr<RankLinkServer>> RankLinkServer::Start(const std::string& path, NodeAttempts& attempts,
                                                                       const std::optional<User>& user) {
   auto server = std::make_unique<Server>(attempts);
   absl::Status status = server->Start(path, user);

@@ -27,7 +27,7 @@ class RankLinkServer {
   // `path`: of the socket, at most 100 bytes; a relative one is below the working directory of daemon and ranks. An old
   // socket there is replaced. `attempts` outlives the server. `user` is that of the ranks; absent: the daemon's own.
   // Errors: kUnavailable.
-  static absl::StatusOr<std::unique_ptr<RankLinkServer>> Start(const std::string& path, Attempts& attempts,
+  static absl::StatusOr<std::unique_ptr<RankLinkServer>> Start(const std::string& path, NodeAttempts& attempts,
                                                                const std::optional<User>& user = std::nullopt);
 };
 

@@ -35,12 +35,12 @@ class RankLinkServerTest : public ::testing::Test {
     EXPECT_NE(mkdtemp(folder_.data()), nullptr);
     std::ofstream(folder_ + "/rank") << "#!/bin/sh\nexec sleep 1000\n";
     chmod((folder_ + "/rank").c_str(), 0755);
-    Attempts::Settings settings;
+    NodeAttempts::Settings settings;
     settings.rank_binary = folder_ + "/rank";
     settings.socket = "rank.sock";
     settings.data_root = settings.output_root = folder_;
     settings.stop_grace = absl::Milliseconds(20);
-    attempts_ = std::make_unique<Attempts>(settings, [](WorkerMessage) {});
+    attempts_ = std::make_unique<NodeAttempts>(settings, [](WorkerMessage) {});
     attempts_->Connected();
     auto server = RankLinkServer::Start(socket(), *attempts_);
     EXPECT_TRUE(server.ok()) << server.status();
@@ -92,7 +92,7 @@ class RankLinkServerTest : public ::testing::Test {
   }
 
   std::string folder_;
-  std::unique_ptr<Attempts> attempts_;
+  std::unique_ptr<NodeAttempts> attempts_;
   std::unique_ptr<RankLinkServer> server_;
 };
 

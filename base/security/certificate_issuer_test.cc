@@ -1,0 +1,208 @@
+// What is issued is judged by the command openssl, and requests are made with it as well as with our own code.
+#include "base/security/certificate_issuer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/security/authority_pin.h"
+#include "base/security/certificate.h"
+#include "base/security/certificate_request.h"
+
+namespace adjoin {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class CertificateIssuerTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = absl::StrCat(getenv("TEST_TMPDIR"), "/", ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    std::filesystem::create_directories(folder_);
+    ASSERT_EQ(Shell(absl::StrCat(getenv("TEST_SRCDIR"), "/", getenv("TEST_WORKSPACE"),
+                                 "/tools/make-certs certs --server localhost --client user alice")),
+              0);
+    auto issuer = CertificateIssuer::Open(folder_ + "/certs/ca.pem", folder_ + "/certs/ca.key");
+    ASSERT_TRUE(issuer.ok()) << issuer.status();
+    issuer_ = *std::move(issuer);
+  }
+  int Shell(const std::string& command) {
+    return system(absl::StrCat("cd ", folder_, " && { ", command, " ; } > out 2> err").c_str());
+  }
+  std::string Read(const std::string& name) {
+    std::ifstream stream(absl::StrCat(folder_, "/", name), std::ios::binary);
+    return std::string((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
+  }
+  void Write(const std::string& name, const std::string& text) {
+    std::ofstream(absl::StrCat(folder_, "/", name), std::ios::binary) << text;
+  }
+  // A request that openssl makes with a key of these options.
+  std::string RequestOf(const std::string& key, const std::string& more = "") {
+    EXPECT_EQ(Shell(absl::StrCat("openssl genpkey ", key, " -out k && openssl req -new -key k -outform DER -out r ",
+                                 "-subj /CN=admin ", more)),
+              0)
+        << key << ": " << Read("err");
+    return Read("r");
+  }
+  std::string Refusal(const std::string& request) {
+    return std::string(RequestedKey::Read(request).status().message());
+  }
+
+  std::string folder_;
+  std::unique_ptr<CertificateIssuer> issuer_;
+};
+
+TEST_F(CertificateIssuerTest, WhatIsIssuedIsOfTheNodeForAsLongAsWasSaid) {
+  // The authority has just been made, and counts from then on.
+  const absl::Time now = absl::Now() + absl::Hours(1);
+  auto own = MakeKeyAndRequest();
+  ASSERT_TRUE(own.ok()) << own.status();
+  auto key = RequestedKey::Read(own->request_der);
+  ASSERT_TRUE(key.ok()) << key.status();
+  auto made = issuer_->Issue(*key, "node-1", now, absl::Hours(24));
+  ASSERT_TRUE(made.ok()) << made.status();
+  Write("node.pem", made->pem + own->key_pem);
+  std::filesystem::permissions(folder_ + "/node.pem", std::filesystem::perms::owner_read);
+  EXPECT_EQ(CheckKey(folder_ + "/node.pem", folder_ + "/node.pem"), absl::OkStatus());
+  const std::string verify =
+      absl::StrCat("openssl verify -attime ", absl::ToUnixSeconds(now), " -x509_strict -CAfile certs/ca.pem -purpose ");
+  EXPECT_EQ(Shell(verify + "sslclient node.pem"), 0) << Read("err");
+  EXPECT_NE(Shell(verify + "sslserver node.pem"), 0);
+  ASSERT_EQ(Shell("openssl x509 -in node.pem -noout -serial -ext basicConstraints,keyUsage,extendedKeyUsage,"
+                  "subjectAltName"),
+            0);
+  EXPECT_THAT(Read("out"), HasSubstr("URI:adjoin://worker/node-1"));
+  EXPECT_THAT(Read("out"), HasSubstr("CA:FALSE"));
+  EXPECT_THAT(Read("out"), Not(HasSubstr("TLS Web Server")));
+
+  auto authorities = Authorities::Open(folder_ + "/certs/ca.pem");
+  ASSERT_TRUE(authorities.ok()) << authorities.status();
+  const auto check = [&](absl::Duration later) {
+    return (*authorities)->Check(made->pem, "", CertificatePurpose::kClient, now + later);
+  };
+  // A clock that is four minutes slow, one that is right, and the end.
+  EXPECT_TRUE(check(-absl::Minutes(4)).ok()) << check(-absl::Minutes(4)).status();
+  EXPECT_FALSE(check(-absl::Minutes(6)).ok());
+  EXPECT_TRUE(check(absl::Hours(23.9)).ok());
+  EXPECT_FALSE(check(absl::Hours(24.1)).ok());
+  EXPECT_THAT(check(absl::ZeroDuration())->uris, ElementsAre("adjoin://worker/node-1"));
+  EXPECT_EQ(check(absl::ZeroDuration())->serial, made->serial);
+  EXPECT_THAT(absl::AsciiStrToLower(Read("out")), HasSubstr(absl::StrCat("serial=", made->serial)));
+
+  // It never outlives its issuer, which make-certs makes for 10 years.
+  auto longest = issuer_->Issue(*key, "node-1", now, absl::Hours(24 * 365 * 50));
+  ASSERT_TRUE(longest.ok()) << longest.status();
+  EXPECT_LT(longest->not_after, now + absl::Hours(24 * 366 * 11));
+  EXPECT_FALSE(issuer_->Issue(*key, "node-1", now + absl::Hours(24 * 366 * 11), absl::Hours(1)).ok());
+}
+
+TEST_F(CertificateIssuerTest, ARequestCountsForItsKeyAlone) {
+  auto key =
+      RequestedKey::Read(RequestOf("-algorithm EC -pkeyopt ec_paramgen_curve:P-384",
+                                   "-addext subjectAltName=URI:adjoin://admin/root "
+                                   "-addext basicConstraints=critical,CA:TRUE -addext extendedKeyUsage=serverAuth"));
+  ASSERT_TRUE(key.ok()) << key.status();
+  auto made = issuer_->Issue(*key, "node-1", absl::Now(), absl::Hours(1));
+  ASSERT_TRUE(made.ok()) << made.status();
+  Write("node.pem", made->pem);
+  ASSERT_EQ(Shell("openssl x509 -in node.pem -noout -text"), 0);
+  for (const char* asked : {"admin", "CA:TRUE", "TLS Web Server"}) EXPECT_THAT(Read("out"), Not(HasSubstr(asked)));
+}
+
+TEST_F(CertificateIssuerTest, OnlyStrongKeysWithAProofAreTaken) {
+  EXPECT_EQ(Refusal(RequestOf("-algorithm RSA -pkeyopt rsa_keygen_bits:2048")), "");
+  EXPECT_EQ(Refusal(RequestOf("-algorithm EC -pkeyopt ec_paramgen_curve:P-256")), "");
+  for (const char* weak :
+       {"-algorithm RSA -pkeyopt rsa_keygen_bits:1024", "-algorithm ED25519",
+        "-algorithm EC -pkeyopt ec_paramgen_curve:secp256k1", "-algorithm EC -pkeyopt ec_paramgen_curve:P-224"}) {
+    EXPECT_THAT(Refusal(RequestOf(weak)), HasSubstr("has a key that is not taken")) << weak;
+  }
+  const std::string good = RequestOf("-algorithm EC -pkeyopt ec_paramgen_curve:P-256");
+  EXPECT_THAT(Refusal(good + "x"), HasSubstr("is no request"));
+  EXPECT_THAT(Refusal(good.substr(0, good.size() / 2)), HasSubstr("is no request"));
+  EXPECT_THAT(Refusal(""), HasSubstr("is no request"));
+  EXPECT_THAT(Refusal(std::string(20000, 'x')), HasSubstr("20000 bytes"));
+  // Each byte changed: parsed or not, none is taken for a request with another content than was signed.
+  for (size_t i = 0; i < good.size(); ++i) {
+    std::string changed = good;
+    changed[i] = static_cast<char>(changed[i] ^ 1);
+    const auto read = RequestedKey::Read(changed);
+    EXPECT_FALSE(read.ok()) << "byte " << i;
+  }
+}
+
+TEST_F(CertificateIssuerTest, AnIssuerNeedsAnAuthoritysCertificateAndItsKey) {
+  const auto refusal = [&](const std::string& certificate, const std::string& key) {
+    return std::string(
+        CertificateIssuer::Open(folder_ + "/certs/" + certificate, folder_ + "/certs/" + key).status().message());
+  };
+  EXPECT_THAT(refusal("user-alice.pem", "user-alice.key"), HasSubstr("is not the certificate of an authority"));
+  EXPECT_THAT(refusal("ca.pem", "user-alice.key"), HasSubstr("is not the key of"));
+  std::filesystem::permissions(folder_ + "/certs/ca.key", std::filesystem::perms::others_read,
+                               std::filesystem::perm_options::add);
+  EXPECT_THAT(refusal("ca.pem", "ca.key"), HasSubstr("every user of this machine may read"));
+}
+
+TEST_F(CertificateIssuerTest, AnIntermediateAuthorityIsShownWithWhatItSigns) {
+  ASSERT_EQ(Shell("printf 'basicConstraints=critical,CA:TRUE,pathlen:0\\nkeyUsage=critical,keyCertSign\\n"
+                  "subjectKeyIdentifier=hash\\n' > x && openssl req -x509 -newkey ec -pkeyopt "
+                  "ec_paramgen_curve:P-256 -nodes -keyout root.key -out root.pem -subj /CN=root -days 30 && "
+                  "openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout sub.key -out sub.csr "
+                  "-subj /CN=sub && openssl x509 -req -in sub.csr -CA root.pem -CAkey root.key -set_serial 5 -days 20 "
+                  "-extfile x -out sub.pem && cat root.pem >> sub.pem"),
+            0)
+      << Read("err");
+  auto issuer = CertificateIssuer::Open(folder_ + "/sub.pem", folder_ + "/sub.key");
+  ASSERT_TRUE(issuer.ok()) << issuer.status();
+  auto own = MakeKeyAndRequest();
+  auto key = RequestedKey::Read(own->request_der);
+  auto made = (*issuer)->Issue(*key, "node-1", absl::Now(), absl::Hours(1));
+  ASSERT_TRUE(made.ok()) << made.status();
+  auto authorities = Authorities::Open(folder_ + "/root.pem");
+  ASSERT_TRUE(authorities.ok()) << authorities.status();
+  auto checked = (*authorities)->Check(made->pem, made->pem, CertificatePurpose::kClient, absl::Now());
+  EXPECT_TRUE(checked.ok()) << checked.status();
+}
+
+TEST_F(CertificateIssuerTest, APinIsTheHashOfTheAuthoritysPublicKey) {
+  ASSERT_EQ(Shell("openssl x509 -in certs/ca.pem -noout -pubkey | openssl pkey -pubin -outform DER | "
+                  "openssl dgst -sha256 -r | cut -c1-64 | tr -d '\\n'"),
+            0);
+  const std::string hash = Read("out");
+  ASSERT_EQ(Shell(absl::StrCat(getenv("TEST_SRCDIR"), "/", getenv("TEST_WORKSPACE"),
+                               "/tools/make-certs other --server localhost")),
+            0);
+  const std::string both = Read("other/ca.pem") + Read("certs/ca.pem");
+  auto pin = PinOfAuthority(Read("certs/server.pem"), both);
+  ASSERT_TRUE(pin.ok()) << pin.status();
+  EXPECT_EQ(*pin, hash);
+  EXPECT_EQ(*FindPinned(both, *pin), Read("certs/ca.pem"));
+  EXPECT_FALSE(FindPinned(Read("other/ca.pem"), *pin).ok());
+  EXPECT_FALSE(PinOfAuthority(Read("certs/server.pem"), Read("other/ca.pem")).ok());
+  EXPECT_FALSE(PinOfAuthority("", both).ok());
+  EXPECT_TRUE(SharesAuthority(both, Read("other/ca.pem")));
+  EXPECT_FALSE(SharesAuthority(Read("certs/ca.pem"), Read("other/ca.pem")));
+  EXPECT_FALSE(SharesAuthority(both, ""));
+}
+
+TEST_F(CertificateIssuerTest, AKeyThatIsThereIsAskedForAgain) {
+  auto own = MakeKeyAndRequest();
+  ASSERT_TRUE(own.ok()) << own.status();
+  auto again = MakeRequest(own->key_pem);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(RequestedKey::Read(own->request_der)->sha256(), RequestedKey::Read(again->request_der)->sha256());
+  EXPECT_FALSE(MakeRequest("").ok());
+}
+
+}  // namespace
+}  // namespace adjoin

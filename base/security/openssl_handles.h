@@ -1,0 +1,106 @@
+// OpenSSL's objects in owning pointers, and their times, numbers and PEM texts as values.
+//
+//   for (const X509Ptr& certificate : ParsePem(pem, /*most=*/16)) Use(SerialOf(certificate.get()));
+#ifndef ADJOIN_BASE_SECURITY_OPENSSL_HANDLES_H_
+#define ADJOIN_BASE_SECURITY_OPENSSL_HANDLES_H_
+
+#include <openssl/bio.h>
+#include <openssl/bn.h>
+#include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/sha.h>
+#include <openssl/x509.h>
+#include <openssl/x509v3.h>
+#include <time.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/time/time.h"
+
+namespace adjoin {
+
+template <typename T, void (*Free)(T*)>
+struct OpensslFree {
+  void operator()(T* pointer) const { Free(pointer); }
+};
+using X509Ptr = std::unique_ptr<X509, OpensslFree<X509, X509_free>>;
+using CrlPtr = std::unique_ptr<X509_CRL, OpensslFree<X509_CRL, X509_CRL_free>>;
+using ContextPtr = std::unique_ptr<X509_STORE_CTX, OpensslFree<X509_STORE_CTX, X509_STORE_CTX_free>>;
+using RequestPtr = std::unique_ptr<X509_REQ, OpensslFree<X509_REQ, X509_REQ_free>>;
+using KeyPtr = std::unique_ptr<EVP_PKEY, OpensslFree<EVP_PKEY, EVP_PKEY_free>>;
+using NamesPtr = std::unique_ptr<GENERAL_NAMES, OpensslFree<GENERAL_NAMES, GENERAL_NAMES_free>>;
+struct BioFree {
+  void operator()(BIO* bio) const { BIO_free(bio); }
+};
+using BioPtr = std::unique_ptr<BIO, BioFree>;
+struct StackFree {
+  void operator()(STACK_OF(X509) * stack) const { sk_X509_free(stack); }
+};
+
+// Returns the certificates of a PEM text, in order.
+inline std::vector<X509Ptr> ParsePem(const std::string& pem, size_t most) {
+  std::vector<X509Ptr> certificates;
+  BioPtr bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
+  while (certificates.size() < most) {
+    X509Ptr next(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr));
+    if (next == nullptr) break;
+    certificates.push_back(std::move(next));
+  }
+  ERR_clear_error();  // the end of the text counts as one
+  return certificates;
+}
+
+// Reads the revocation lists of a PEM text, in order. Returns false where one cannot be read.
+inline bool ParseRevocationLists(const std::string& pem, std::vector<CrlPtr>& lists) {
+  BioPtr bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
+  while (CrlPtr next{PEM_read_bio_X509_CRL(bio.get(), nullptr, nullptr, nullptr)}) lists.push_back(std::move(next));
+  const bool at_end = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
+  ERR_clear_error();
+  return at_end;
+}
+
+inline std::string BioText(BIO* bio) {
+  char* text = nullptr;
+  const long size = BIO_get_mem_data(bio, &text);
+  return std::string(text, size);
+}
+
+inline std::string PemOf(X509* certificate) {
+  BioPtr bio(BIO_new(BIO_s_mem()));
+  PEM_write_bio_X509(bio.get(), certificate);
+  return BioText(bio.get());
+}
+
+inline absl::Time TimeOf(const ASN1_TIME* time) {
+  tm parts = {};
+  return ASN1_TIME_to_tm(time, &parts) == 1 ? absl::FromTM(parts, absl::UTCTimeZone()) : absl::InfinitePast();
+}
+
+inline std::string SerialOf(X509* certificate) {
+  BIGNUM* number = ASN1_INTEGER_to_BN(X509_get0_serialNumber(certificate), nullptr);
+  char* digits = number == nullptr ? nullptr : BN_bn2hex(number);
+  std::string serial = digits == nullptr ? "" : absl::AsciiStrToLower(digits);
+  OPENSSL_free(digits);
+  BN_free(number);
+  return serial;
+}
+
+// Returns the SHA-256 of a public key as certificates have it (SubjectPublicKeyInfo, DER): 32 bytes, empty for none.
+inline std::string KeyHash(X509_PUBKEY* key) {
+  unsigned char* der = nullptr;
+  const int size = i2d_X509_PUBKEY(key, &der);
+  if (size <= 0) return "";
+  std::string hash(SHA256_DIGEST_LENGTH, '\0');
+  SHA256(der, size, reinterpret_cast<unsigned char*>(hash.data()));
+  OPENSSL_free(der);
+  return hash;
+}
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_BASE_SECURITY_OPENSSL_HANDLES_H_

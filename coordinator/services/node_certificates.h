@@ -1,0 +1,111 @@
+// Nodes that join: the tokens with which they do, the certificates that they get, and the nodes that are let in no
+// more.
+//
+//   NodeCertificates nodes(*store, std::move(issuer), {.authorities_file = tls.ca, .certificate_file = tls.cert});
+//   ADJOIN_RETURN_IF_ERROR(nodes.Load());
+//   ADJOIN_ASSIGN_OR_RETURN(CreateJoinTokenResponse token, nodes.CreateToken("node-1", /*uses=*/1, /*hours=*/1));
+//   ADJOIN_ASSIGN_OR_RETURN(NodeCertificate first, nodes.Join(request));          // from a daemon that shows the token
+//   ADJOIN_ASSIGN_OR_RETURN(NodeCertificate next, nodes.Renew("node-1", csr));    // from one that shows a certificate
+//
+// A token is "adjjoin_ID_SECRET_PIN": the coordinator keeps a hash of the secret, and the pin tells the daemon which
+// authority is the coordinator's (base/security/authority_pin.h). A join whose answer got lost may be repeated with the
+// same key: it counts once.
+//
+// Any thread. A change is in the store when its method returns, and counts from then on.
+#ifndef ADJOIN_COORDINATOR_SERVICES_NODE_CERTIFICATES_H_
+#define ADJOIN_COORDINATOR_SERVICES_NODE_CERTIFICATES_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "base/security/certificate.h"
+#include "base/security/certificate_issuer.h"
+#include "coordinator/store/store.h"
+#include "proto/coordinator.pb.h"
+
+namespace adjoin {
+
+class NodeCertificates {
+ public:
+  static constexpr double kLongestHours = 31 * 24;  // of a token
+  static constexpr uint32_t kMostUses = 100000;
+  static constexpr size_t kMostTokens = 10000;
+  static constexpr size_t kMostCertificates = 100000;
+  static constexpr size_t kMostOfOneNode = 20;  // certificates that are valid at a time
+  static constexpr size_t kMostRevokedNodes = 100000;
+
+  struct Options {
+    absl::Duration lifetime = absl::Hours(24);  // of a certificate
+    std::string authorities_file;               // that the coordinator trusts, PEM
+    std::string certificate_file;               // the coordinator's own, PEM
+    std::function<absl::Time()> clock;          // empty: absl::Now
+  };
+  // `issuer` is null where the coordinator issues none. `store` outlives the object.
+  NodeCertificates(Store& store, std::unique_ptr<CertificateIssuer> issuer, Options options);
+  // Takes the store's rows. With `lost`, the store may have gone back: no token counts any more, since uses may be
+  // missing. Errors: the store's.
+  absl::Status Load(bool lost = false);
+
+  // `node`: the one that may join with it; empty: any. Errors: kFailedPrecondition (no certificates are issued here;
+  // the coordinator's own is trusted by none of its authorities), kInvalidArgument, kResourceExhausted, the store's.
+  absl::StatusOr<CreateJoinTokenResponse> CreateToken(const std::string& node, uint32_t uses, double valid_hours);
+  // Oldest first.
+  std::vector<TokenSummary> Tokens();
+  // Errors: kNotFound, the store's.
+  absl::Status RevokeToken(const std::string& id);
+
+  // Errors: kFailedPrecondition (no certificates are issued here), kUnauthenticated (the token), kPermissionDenied (the
+  // name is another's, or is not the token's), kInvalidArgument (name, request), kResourceExhausted, the store's.
+  absl::StatusOr<NodeCertificate> Join(const JoinNodeRequest& request);
+  // For a caller who has shown a certificate of this node. `holds` is asked once no Revoke can come between: whether
+  // that certificate still counts. Errors: likewise, and its own.
+  absl::StatusOr<NodeCertificate> Renew(const std::string& node, const std::string& certificate_request,
+                                        const std::function<absl::Status()>& holds);
+  // The authorities that the coordinator trusts, PEM. Errors: kFailedPrecondition, kUnavailable.
+  absl::StatusOr<std::string> ReadAuthorities() const;
+
+  // Certificates of the node that were made until now count no more, whoever made them, nor do tokens for it alone; a
+  // token for any node does not let it in again. Errors: kInvalidArgument, kResourceExhausted, the store's.
+  absl::StatusOr<RevokeNodeResponse> Revoke(const std::string& node);
+  // Checks that a node's certificate is not revoked. Never waits for the store. Errors: kUnauthenticated.
+  absl::Status CheckNotRevoked(const std::string& node, const Certificate& certificate) const;
+
+ private:
+  absl::StatusOr<StoredJoinToken> FindToken(const std::string& text, absl::Time now);
+  // True where the token has let this very key in before.
+  bool HasJoined(const std::string& node, const std::string& key, const std::string& token);
+  absl::Status MayJoin(const StoredJoinToken& token, const std::string& node, const std::string& key, absl::Time now);
+  // Issues and stores a certificate, with `changes`.
+  absl::StatusOr<NodeCertificate> Issue(const std::string& node, const RequestedKey& key, const std::string& token,
+                                        absl::Time now, NodeChanges changes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(change_);
+  // Writes the changes, and then lets them count.
+  absl::Status Apply(const NodeChanges& changes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(change_);
+  void Keep(const NodeChanges& changes);
+  void Drop(const std::string& serial) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  Store& store_;
+  const std::unique_ptr<CertificateIssuer> issuer_;
+  Options options_;
+  absl::Mutex change_;  // held while the store is written; taken before mutex_
+  mutable absl::Mutex mutex_;
+  std::map<std::string, StoredJoinToken> tokens_ ABSL_GUARDED_BY(mutex_);          // by id
+  std::map<std::string, StoredCertificate> certificates_ ABSL_GUARDED_BY(mutex_);  // by serial
+  std::map<std::string, std::set<std::string>> of_node_ ABSL_GUARDED_BY(mutex_);   // serials
+  std::set<std::pair<int64_t, std::string>> by_expiry_ ABSL_GUARDED_BY(mutex_);    // serials
+  std::map<std::string, int64_t> revoked_ ABSL_GUARDED_BY(mutex_);                 // node: when
+};
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_COORDINATOR_SERVICES_NODE_CERTIFICATES_H_

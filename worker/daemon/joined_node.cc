@@ -1,0 +1,285 @@
+#include "worker/daemon/joined_node.h"
+
+#include <grpcpp/grpcpp.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <iterator>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "base/deadline.h"
+#include "base/logging.h"
+#include "base/new_file.h"
+#include "base/security/authority_pin.h"
+#include "base/security/certificate.h"
+#include "base/security/certificate_issuer.h"
+#include "base/security/certificate_request.h"
+#include "base/security/first_contact.h"
+#include "base/state_folder.h"
+#include "base/status_macros.h"
+#include "proto/coordinator.grpc.pb.h"
+#include "proto/grpc_status.h"
+#include "proto/protocol.h"
+
+namespace adjoin {
+namespace {
+
+constexpr std::chrono::seconds kCallTimeout{20};
+constexpr absl::Duration kFirstPause = absl::Seconds(1);
+constexpr absl::Duration kLongestPause = absl::Seconds(60);
+constexpr absl::Duration kLook = absl::Seconds(30);  // clocks may be set
+constexpr size_t kMostPemBytes = size_t{1} << 20;
+
+std::string ReadText(const std::string& file) {
+  std::ifstream stream(file, std::ios::binary);
+  return std::string((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
+}
+
+// Its owner alone may read the file; it is in a folder that only they may enter.
+absl::Status WriteSecret(const std::string& path, const std::string& text) {
+  ADJOIN_ASSIGN_OR_RETURN(NewFile file, NewFile::Begin(path, NewFile::Over::kRegularFile));
+  if (chmod(file.partial().c_str(), 0600) != 0) {
+    return absl::UnavailableError(absl::StrCat(path, " cannot be kept from other users"));
+  }
+  ADJOIN_RETURN_IF_ERROR(file.Write(text));
+  return file.Finish();
+}
+
+struct JoinToken {
+  std::string text, id, pin;
+};
+absl::StatusOr<JoinToken> ReadToken(const std::string& file) {
+  JoinToken token;
+  std::ifstream stream(file);
+  if (!std::getline(stream, token.text)) {
+    return absl::NotFoundError(absl::StrCat("--join ", file, ": no token can be read from it"));
+  }
+  token.text = std::string(absl::StripAsciiWhitespace(token.text));
+  const std::vector<std::string> parts = absl::StrSplit(token.text, '_');
+  bool right = parts.size() == 4 && parts[0] == "adjjoin" && parts[3].size() == 64 && token.text.size() <= 256;
+  for (size_t i = 1; right && i < parts.size(); ++i) {
+    right = std::all_of(parts[i].begin(), parts[i].end(), absl::ascii_isxdigit);
+  }
+  if (!right) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--join ", file,
+        ": its first line is no token to join with: one begins with adjjoin_, and `adjoin token join` ", "makes it"));
+  }
+  struct stat info;
+  if (stat(file.c_str(), &info) == 0 && (info.st_mode & 007) != 0) {
+    return absl::PermissionDeniedError(absl::StrCat("every user of this machine may read ", file, ": chmod 600 it"));
+  }
+  token.id = parts[1];
+  token.pin = parts[3];
+  return token;
+}
+
+// A call of its own connection. Errors: the coordinator's; kUnauthenticated where it is not trusted.
+template <typename Request, typename Response>
+absl::Status Call(const Endpoint& coordinator, const std::shared_ptr<grpc::ChannelCredentials>& credentials,
+                  grpc::Status (WorkerLink::Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+                  Request request, Response* response) {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  auto stub = WorkerLink::NewStub(grpc::CreateCustomChannel(coordinator.ToString(), credentials, arguments));
+  *request.mutable_header() = MakeHeader();
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kCallTimeout);
+  const grpc::Status status = ((*stub).*method)(&context, request, response);
+  if (const std::string why = WhyRefused(status.error_message()); !status.ok() && !IsAnswer(status) && !why.empty()) {
+    return absl::UnauthenticatedError(why);
+  }
+  ADJOIN_RETURN_IF_ERROR(FromGrpc(status));
+  return CheckProtocol(response->header(), "the coordinator", "this worker");
+}
+
+// True where the same try may succeed later.
+bool MayPass(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsResourceExhausted(status);
+}
+
+TlsFiles FilesOf(const JoinedNode::Options& options) {
+  TlsFiles files;
+  files.ca = options.authorities_file.empty() ? options.folder + "/ca.pem" : options.authorities_file;
+  files.cert = files.key = options.folder + "/node.pem";
+  return files;
+}
+
+}  // namespace
+
+JoinedNode::JoinedNode(Options options) : options_(std::move(options)), files_(FilesOf(options_)) {}
+
+JoinedNode::~JoinedNode() {
+  {
+    absl::MutexLock lock(&mutex_);
+    stopping_ = true;
+  }
+  changed_.NotifyAll();
+  if (renewer_.joinable()) renewer_.join();
+}
+
+absl::StatusOr<std::unique_ptr<JoinedNode>> JoinedNode::Join(Options options, const std::function<bool()>& stops) {
+  ADJOIN_RETURN_IF_ERROR(MakeFolders(options.folder));
+  if (chmod(options.folder.c_str(), 0700) != 0) {
+    return absl::UnavailableError(absl::StrCat(options.folder, " cannot be kept from other users"));
+  }
+  std::unique_ptr<JoinedNode> node(new JoinedNode(std::move(options)));
+  absl::Duration pause = kFirstPause;
+  while (!node->HasCertificate() || node->HasNewToken()) {
+    const absl::Status status = node->JoinOnce();
+    if (status.ok()) break;
+    if (node->HasCertificate()) {
+      LogWarning(absl::StrCat("keeps its certificate, since it cannot join with the new token: ",
+                              std::string(status.message())));
+      break;
+    }
+    if (!MayPass(status)) return status;
+    LogWarning(absl::StrCat("cannot join yet: ", std::string(status.message())));
+    for (const Deadline next = Deadline::After(pause); !next.Expired(); absl::SleepFor(absl::Milliseconds(100))) {
+      if (stops()) return absl::CancelledError("told to stop before it had joined");
+    }
+    pause = std::min(2 * pause, kLongestPause);
+  }
+  node->renewer_ = std::thread([joined = node.get()] { joined->RenewUntilStopped(); });
+  return node;
+}
+
+bool JoinedNode::HasCertificate() const { return IsUsable(files_.cert); }
+
+// A node that was revoked joins with a token that is made for it afterwards.
+bool JoinedNode::HasNewToken() const {
+  const absl::StatusOr<JoinToken> token = ReadToken(options_.token_file);
+  const std::string last = ReadText(TokenIdFile());
+  return token.ok() && !last.empty() && token->id != last;
+}
+
+// A pair that is damaged, or whose name was another one's, is as none.
+bool JoinedNode::IsUsable(const std::string& pair) const {
+  if (!CheckKey(pair, pair).ok()) return false;
+  const absl::StatusOr<std::unique_ptr<Authorities>> authorities = Authorities::Open(files_.ca);
+  if (!authorities.ok()) return false;
+  const std::string pem = ReadText(pair);
+  const auto own = (*authorities)->Check(pem, pem, CertificatePurpose::kClient, absl::Now());
+  if (!own.ok()) return false;
+  const absl::StatusOr<PeerName> name = NameOf(*own);
+  return name.ok() && name->role == "worker" && name->name == options_.name;
+}
+
+absl::Status JoinedNode::FetchAuthority(const std::string& pin) {
+  ReadAuthoritiesResponse response;
+  ADJOIN_RETURN_IF_ERROR(Call(options_.coordinator, CredentialsForAnyServer(), &WorkerLink::Stub::ReadAuthorities,
+                              ReadAuthoritiesRequest(), &response));
+  const absl::StatusOr<std::string> pinned = response.authorities().size() > kMostPemBytes
+                                                 ? absl::UnauthenticatedError("it sends too many authorities")
+                                                 : FindPinned(response.authorities(), absl::AsciiStrToLower(pin));
+  if (!pinned.ok()) {
+    return absl::UnauthenticatedError(absl::StrCat(
+        "the coordinator at ", options_.coordinator.ToString(),
+        " is not the one that made the token: ", std::string(pinned.status().message()), "; the token was not sent"));
+  }
+  // The file may have the authority's revocation list.
+  if (FindPinned(ReadText(files_.ca), absl::AsciiStrToLower(pin)).ok()) return absl::OkStatus();
+  return WriteFileAtomically(files_.ca, *pinned);
+}
+
+absl::Status JoinedNode::JoinOnce() {
+  ADJOIN_ASSIGN_OR_RETURN(const JoinToken token, ReadToken(options_.token_file));
+  if (options_.authorities_file.empty()) ADJOIN_RETURN_IF_ERROR(FetchAuthority(token.pin));
+  // The key of a join whose answer got lost is used again: the token then counts once.
+  const std::string key_file = options_.folder + "/joining.key";
+  absl::StatusOr<KeyAndRequest> own = MakeRequest(ReadText(key_file));
+  if (!own.ok()) {
+    ADJOIN_ASSIGN_OR_RETURN(own, MakeKeyAndRequest());
+    ADJOIN_RETURN_IF_ERROR(WriteSecret(key_file, own->key_pem));
+  }
+  ADJOIN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::ChannelCredentials> credentials,
+                          CredentialsWithoutCertificate(options_.coordinator, files_.ca));
+  JoinNodeRequest request;
+  request.set_token(token.text);
+  request.set_name(options_.name);
+  request.set_certificate_request(own->request_der);
+  JoinNodeResponse response;
+  ADJOIN_RETURN_IF_ERROR(
+      Call(options_.coordinator, credentials, &WorkerLink::Stub::JoinNode, std::move(request), &response));
+  ADJOIN_RETURN_IF_ERROR(Install(own->key_pem, response.issued()));
+  remove(key_file.c_str());
+  ADJOIN_RETURN_IF_ERROR(WriteFileAtomically(TokenIdFile(), token.id));
+  LogInfo(absl::StrCat("joined the coordinator at ", options_.coordinator.ToString(), " as ", options_.name));
+  return absl::OkStatus();
+}
+
+absl::Status JoinedNode::Renew() {
+  ADJOIN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::ChannelCredentials> credentials,
+                          MakeChannelCredentials(options_.coordinator, files_, /*token_file=*/""));
+  ADJOIN_ASSIGN_OR_RETURN(const KeyAndRequest own, MakeKeyAndRequest());
+  RenewCertificateRequest request;
+  request.set_certificate_request(own.request_der);
+  RenewCertificateResponse response;
+  ADJOIN_RETURN_IF_ERROR(
+      Call(options_.coordinator, credentials, &WorkerLink::Stub::RenewCertificate, std::move(request), &response));
+  return Install(own.key_pem, response.issued());
+}
+
+// What would not be taken here or there does not replace what works.
+absl::Status JoinedNode::Install(const std::string& key_pem, const NodeCertificate& issued) {
+  const std::string next = options_.folder + "/next.pem";
+  if (issued.certificates().size() > kMostPemBytes || issued.authorities().size() > kMostPemBytes) {
+    return absl::InternalError("the coordinator sent a certificate that is too long");
+  }
+  ADJOIN_RETURN_IF_ERROR(WriteSecret(next, key_pem + issued.certificates()));
+  if (const absl::Status fits = CheckKey(next, next); !fits.ok()) {
+    return absl::InternalError(
+        absl::StrCat("the coordinator sent a certificate that is of no use: ", std::string(fits.message())));
+  }
+  // Authorities that know none of the ones trusted here may be a mistake, after which nobody could tell us of it.
+  if (options_.authorities_file.empty() && SharesAuthority(ReadText(files_.ca), issued.authorities())) {
+    ADJOIN_RETURN_IF_ERROR(WriteFileAtomically(files_.ca, issued.authorities()));
+  }
+  if (!IsUsable(next)) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the coordinator issued a certificate that is not one of the worker ", options_.name, " by an authority in ",
+        files_.ca, "; where --tls-ca names that file, it needs the issuing authority, too"));
+  }
+  return ReplaceFile(next, files_.cert);
+}
+
+absl::Duration JoinedNode::UntilDue() const {
+  const absl::StatusOr<Validity> valid = ValidityOf(ReadText(files_.cert));
+  if (!valid.ok()) return absl::ZeroDuration();
+  const absl::Time issued = valid->not_before + kClockTolerance;
+  return issued + (valid->not_after - issued) * 2 / 3 - absl::Now();
+}
+
+void JoinedNode::RenewUntilStopped() {
+  absl::Duration pause = kFirstPause;
+  absl::Duration wait = absl::ZeroDuration();
+  while (true) {
+    {
+      absl::MutexLock lock(&mutex_);
+      const auto stopping = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_; };
+      if (changed_.Wait(mutex_, Deadline::After(wait), stopping)) return;
+    }
+    if (const absl::Duration due = UntilDue(); due > absl::ZeroDuration()) {
+      wait = std::min(due, kLook);
+      continue;
+    }
+    const absl::Status status = HasCertificate() ? Renew() : JoinOnce();
+    wait = status.ok() ? kFirstPause : pause;
+    pause = status.ok() ? kFirstPause : std::min(2 * pause, kLongestPause);
+    if (status.ok()) {
+      LogInfo("the certificate is renewed");
+    } else {
+      LogWarning(absl::StrCat("the certificate cannot be renewed yet: ", std::string(status.message())));
+    }
+  }
+}
+
+}  // namespace adjoin
