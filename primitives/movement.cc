@@ -1,5 +1,6 @@
 #include "primitives/movement.h"
 
+#include <algorithm>
 #include <memory>
 #include <sstream>
 #include <utility>
@@ -129,6 +130,17 @@ absl::Status CheckCreate(const Distribution& from, const Movement::Options& opti
   return absl::OkStatus();
 }
 
+absl::Status CheckSendsAhead(const Distribution& from, const Distribution& to, const Movement::Options& options) {
+  const std::vector<int>& ranks = from.mesh().ranks();
+  const auto both = std::find_if(ranks.begin(), ranks.end(), [&to](int rank) { return to.mesh().Has(rank); });
+  if (both == ranks.end() && ReduceOf(from) == ReduceOp::kSum) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(NameOf(options), ": sends_ahead, though ",
+                   both == ranks.end() ? "it is a maximum or minimum"
+                                       : absl::StrCat("rank ", *both, " is one of the sources and of the destinations"),
+                   "; right would be sends_ahead = false"));
+}
+
 absl::Status WithName(const absl::Status& status, const Movement::Options& options) {
   return absl::Status(status.code(), absl::StrCat(NameOf(options), ": ", status.message()));
 }
@@ -158,6 +170,7 @@ absl::StatusOr<std::shared_ptr<Movement>> Movement::Create(Communicator* communi
                                                      communicator->size(), " ranks"));
     }
   }
+  if (options.sends_ahead) ADJOIN_RETURN_IF_ERROR(CheckSendsAhead(from, to, options));
   absl::StatusOr<MovementPlan> plan = MovementPlan::Build(from, to, communicator->rank(), options.algorithms);
   if (!plan.ok()) return WithName(plan.status(), options);
   // With `plan`'s own reduction: every destination that a partial went to has the same value for it.
@@ -166,6 +179,7 @@ absl::StatusOr<std::shared_ptr<Movement>> Movement::Create(Communicator* communi
                                                   std::move(adjoint), to.View(communicator->rank()).pieces));
   movement->Identify(FingerprintOf(from, to),
                      absl::StrCat(ToString(from.dtype()), " [", absl::StrJoin(from.global_shape(), ", "), "]"));
+  if (movement->options_.sends_ahead) movement->SendAhead(from.mesh(), to.mesh());
   if (movement->IsExtreme() && movement->options_.differentiable) {
     movement->PrepareGradientOfExtreme(KeepsCells(from, to));
   }
@@ -177,6 +191,11 @@ void Movement::Identify(uint64_t fingerprint, const std::string& what) {
     execution.fingerprint = fingerprint;
     execution.what = what;
   }
+}
+
+void Movement::SendAhead(const Mesh& from, const Mesh& to) {
+  executions_[0].sends_ahead = from.Has(communicator_->rank());
+  executions_[1].sends_ahead = to.Has(communicator_->rank());
 }
 
 void Movement::PrepareGradientOfExtreme(bool in_place) {
@@ -204,6 +223,10 @@ at::Tensor Movement::SourceOf(const at::Tensor& x, Direction direction) {
   if (absl::Status input = CheckInput(x, PlanOf(direction), device_, options_); !input.ok()) Fail(std::move(input));
   // Autograd's zeros, as in the second derivative of |x|, may have no memory at all.
   if (x._is_zerotensor()) return at::zeros(x.sizes(), x.options());
+  // Autograd may make a gradient a leaf's .grad, and add to that in place, before what is sent ahead has been read.
+  if (direction == Direction::kAdjoint && ExecutionOf(direction).sends_ahead) {
+    return x.detach().resolve_conj().resolve_neg().clone(at::MemoryFormat::Contiguous);
+  }
   if (x.is_contiguous() && !x.is_conj() && !x.is_neg()) return x;
   // A lazily conjugated or negated tensor has other bits than its memory.
   return x.detach().resolve_conj().resolve_neg().contiguous();

@@ -44,6 +44,7 @@
 #include "absl/status/statusor.h"
 #include "primitives/comm/communicator.h"
 #include "primitives/geometry/distribution.h"
+#include "primitives/geometry/mesh.h"
 #include "primitives/geometry/movement_plan.h"
 #include "primitives/initial_cells.h"
 #include "primitives/tape.h"
@@ -63,6 +64,10 @@ class Movement : public std::enable_shared_from_this<Movement> {
     double fill = 0;             // cells of the destination that no global index covers (forward only)
     bool differentiable = true;  // false: runs off the tape on all ranks, and has no adjoint in a backward pass
     AlgorithmChoice algorithms = AlgorithmChoice::kCheapest;  // the same on all ranks
+    // A rank that is only a source, in the adjoint only a destination, does not wait until what it sends is on its way
+    // (Communicator::SendAll): the ranks of the other side may come to this movement much later. The two sides have no
+    // rank in common, and the tensors that are sent do not change until then. Not for a maximum or minimum.
+    bool sends_ahead = false;
   };
 
   // `communicator` must outlive the movement and every graph that holds it; the graph keeps the movement itself alive.
@@ -138,6 +143,7 @@ class Movement : public std::enable_shared_from_this<Movement> {
   bool IsExtreme() const { return forward_.reduce() != ReduceOp::kSum; }
   // For Communicator::Options::compare_executions.
   void Identify(uint64_t fingerprint, const std::string& what);
+  void SendAhead(const Mesh& from, const Mesh& to);
   void PrepareGradientOfExtreme(bool in_place);
   // `linear`: forward without fill.
   at::Tensor Run(const at::Tensor& x, Direction direction, bool linear);

@@ -86,6 +86,13 @@ TEST_F(StandaloneTest, ExchangesHalosWithTheAdjointInBackward) {
   EXPECT_TRUE(Names("tmp").empty());
 }
 
+TEST_F(StandaloneTest, KeepsAPaddedFieldWithTheBitsOfTheSerialProgram) {
+  const Outcome heat = Run({Program("heat")});
+  EXPECT_EQ(heat.code, 0) << heat.errors;
+  EXPECT_TRUE(absl::StrContains(heat.output, " after 200 steps\nevery cell has the bits of the serial program's\n"))
+      << heat.output;
+}
+
 TEST_F(StandaloneTest, TrainsTheNetworkAsTheSerialOne) {
   const Outcome network = Run({Program("network")});
   EXPECT_EQ(network.code, 0) << network.errors;
@@ -192,7 +199,7 @@ TEST_F(StandaloneTest, StopsTheRanksWithTheLauncher) {
 }
 
 TEST_F(StandaloneTest, LinksNoGrpc) {
-  for (const char* name : {"halo", "network"}) {
+  for (const char* name : {"halo", "heat", "network"}) {
     // What it links, what these link in turn, and what it brings of its own.
     const Outcome libraries = Run({"/usr/bin/ldd", Program(name)});
     EXPECT_EQ(libraries.code, 0) << libraries.errors;

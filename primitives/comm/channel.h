@@ -33,6 +33,8 @@ struct Execution {
   // FingerprintOf the movement, by which ranks find out that they mean the same one, and what it moves, for messages.
   uint64_t fingerprint = 0;
   std::string what = {};
+  // This rank only sends in it, or nothing, and does not wait until that is done (Communicator::Wait).
+  bool sends_ahead = false;
 };
 
 // A part of `buffer`, kept by the same keepalive.

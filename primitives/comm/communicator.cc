@@ -52,6 +52,7 @@ Communicator::Communicator(Transport* transport, LocalMemory* memory, Options op
     : transport_(transport), memory_(memory), options_(options), check_(transport, options.id) {}
 
 Communicator::~Communicator() {
+  for (auto& [key, op] : operators_) op.ahead.clear();  // they leave in_flight_
   // Handles only: the messages are on their way or will never be read.
   const Deadline now = Deadline::After(absl::ZeroDuration());
   for (Handle send : credit_sends_) transport_->Wait(send, now).IgnoreError();
@@ -107,6 +108,9 @@ absl::StatusOr<std::unique_ptr<MovementExecution>> Communicator::StartNow(const 
   if (!arguments.ok()) {
     const Channel channel(transport_, options_.id, &execution, 0);
     return Fail(channel.Annotate(arguments, absl::StrCat("on rank ", rank())));
+  }
+  if (execution.sends_ahead) {
+    ADJOIN_RETURN_IF_ERROR(WaitForAhead(**op, kMostAhead - 1, Deadline::After(options_.timeout)));
   }
   if (options_.compare_executions) {
     BeginWaiting(execution, (*op)->generation);
@@ -183,8 +187,37 @@ absl::Status Communicator::Finish(MovementExecution& pending, Deadline deadline)
   }
 }
 
+absl::Status Communicator::WaitForAhead(Operator& op, std::size_t most, Deadline deadline) {
+  while (op.ahead.size() > most) {
+    const std::unique_ptr<MovementExecution> first = std::move(op.ahead.front());
+    op.ahead.pop_front();
+    const SpanScope span(recorder_, SpanOf(SpanKind::kMovement, first->execution()));
+    const absl::Status finished = Finish(*first, deadline);
+    StopWaiting();
+    ForgetCredits(first->TakeCreditSends());
+    if (!finished.ok()) return Fail(finished);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Communicator::SendAll() {
+  Stopwatch stopwatch(&time_moving_);
+  const Deadline deadline = Deadline::After(options_.timeout);
+  for (auto& [key, op] : operators_) {
+    if (op.ahead.empty()) continue;
+    ADJOIN_RETURN_IF_ERROR(status());
+    ADJOIN_RETURN_IF_ERROR(WaitForAhead(op, 0, deadline));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Communicator::WaitBy(Deadline deadline, std::unique_ptr<MovementExecution> pending) {
   ADJOIN_RETURN_IF_ERROR(status());
+  if (pending->execution().sends_ahead) {
+    const Execution& execution = pending->execution();
+    operators_[{execution.op, static_cast<int>(execution.direction)}].ahead.push_back(std::move(pending));
+    return absl::OkStatus();
+  }
   const absl::Status finished = Finish(*pending, deadline);
   StopWaiting();
   ForgetCredits(pending->TakeCreditSends());

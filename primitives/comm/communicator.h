@@ -15,7 +15,9 @@
 #define ADJOIN_PRIMITIVES_COMM_COMMUNICATOR_H_
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -66,7 +68,8 @@ class Communicator {
   // Starts one execution without blocking: posts receives, packs and sends. `source` and `destination` are contiguous
   // local tensors of plan.direct().from_shape() and to_shape() in this communicator's memory, kept by their keepalive
   // until Wait. At most two executions of an operator in one direction may be started and not waited for, and they are
-  // waited for in the order of their starts, so that no rank gets further ahead of the others. `destination` is
+  // waited for in the order of their starts, so that no rank gets further ahead of the others. (One that sends ahead
+  // waits here, at most the timeout, while two of its operator are not done.) `destination` is
   // initialised by the caller: its cells that nothing reaches keep their value, those that contributions are combined
   // in must be 0 (for a maximum or minimum the lowest or highest number). The source must not change, nor the
   // destination be used, before Wait.
@@ -74,10 +77,14 @@ class Communicator {
   // kFailedPrecondition (an operator that was executed before with a plan that has other peers); the transport's.
   absl::StatusOr<std::unique_ptr<MovementExecution>> Start(const Execution& execution, const MovementPlan& plan,
                                                            const Buffer& source, const Buffer& destination);
+  // Returns once this rank's part is done. That of an execution that sends ahead goes on while this rank does other
+  // things here; SendAll waits for it.
   absl::Status Wait(std::unique_ptr<MovementExecution> pending);
   // Start and Wait in a row, under one deadline.
   absl::Status Execute(const Execution& execution, const MovementPlan& plan, const Buffer& source,
                        const Buffer& destination);
+  // Waits until all that was sent ahead is on its way, and its sources may change. Errors: as Wait.
+  absl::Status SendAll();
 
   // Ends every wait with `reason`, which is not OK; the first failure stays. From any thread.
   void Abort(absl::Status reason);
@@ -115,7 +122,11 @@ class Communicator {
     std::shared_ptr<const RoutedMovement> movement;
     MovementExecution::Operator kept;
     int64_t generation = 0;  // the next one
+    // Executions that send ahead, in order; those that are done leave with the next one.
+    std::deque<std::unique_ptr<MovementExecution>> ahead;
   };
+  // Executions of an operator that send ahead and may be under way: its messages have no room for more.
+  static constexpr std::size_t kMostAhead = 2;
 
   absl::StatusOr<std::unique_ptr<MovementExecution>> StartNow(const Execution& execution, const MovementPlan& plan,
                                                               const Buffer& source, const Buffer& destination);
@@ -123,6 +134,8 @@ class Communicator {
   Buffer OnStream(const Buffer& buffer) const;
   absl::StatusOr<Operator*> FindOperator(const Execution& execution, const MovementPlan& plan);
   absl::Status WaitBy(Deadline deadline, std::unique_ptr<MovementExecution> pending);
+  // Waits until at most `most` executions of the operator are sent ahead and not done.
+  absl::Status WaitForAhead(Operator& op, std::size_t most, Deadline deadline);
   // Waits until one of blockers_ is over.
   absl::Status WaitForBlockers(Deadline deadline);
   // Returns once `pending` is done.

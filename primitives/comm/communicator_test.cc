@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
@@ -80,6 +81,72 @@ TEST(CommunicatorTest, KeepsASenderAtMostTwoExecutionsAhead) {
   EXPECT_EQ(all[0].code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_EQ(std::string(all[0].message()).find("operator 7 (conv1.x) forward, generation 2: waiting for rank 1: "), 0u)
       << all[0];
+}
+
+// Rank 0 sends twice before rank 1, which sends first, too, receives at all, of messages that are too long for any
+// transport to take before there is a receive. A third waits for the first.
+TEST(CommunicatorTest, SendsAheadWithoutAReceiver) {
+  constexpr int64_t kLong = 1 << 16;
+  for (TransportKind kind : kAllTransportKinds) {
+    const absl::Status status = RunRanks(2, kind, 11, [](Transport& transport) -> absl::Status {
+      HostMemory memory;
+      Communicator communicator(&transport, &memory, {0, absl::Seconds(60)});
+      const int rank = transport.rank();
+      const Layout zero = Layout::Owner({kLong}, DType::kFloat64, 0), one = Layout::Owner({kLong}, DType::kFloat64, 1);
+      const MovementPlan there = Plan(zero, one, rank), back = there.Reversed();
+      const Execution x{.op = 7, .name = "x", .direction = Direction::kForward, .sends_ahead = rank == 0};
+      const Execution dx{.op = 7, .name = "x", .direction = Direction::kAdjoint, .sends_ahead = rank == 1};
+      const auto moved = [&](const Execution& execution, const MovementPlan& plan, double value) -> absl::Status {
+        // Kept by the buffer alone, as a tensor is.
+        auto source = std::make_shared<std::vector<double>>(VolumeOf(plan.direct().from_shape()), value);
+        std::vector<double> destination(VolumeOf(plan.direct().to_shape()), 0);
+        Buffer from = BufferOf(*source);
+        from.keepalive = source;
+        source.reset();
+        ADJOIN_RETURN_IF_ERROR(communicator.Execute(execution, plan, from, BufferOf(destination)));
+        if (destination == std::vector<double>(destination.size(), value)) return absl::OkStatus();
+        return absl::InternalError(absl::StrCat("rank ", rank, " received another value than ", value));
+      };
+      for (int step = 0; step < 4; ++step) {
+        const auto forward = [&](int part) { return moved(x, there, 10 * step + part); };
+        const auto backward = [&](int part) { return moved(dx, back, -10 * step - part); };
+        if (rank == 0) {
+          for (const int part : {0, 1}) ADJOIN_RETURN_IF_ERROR(forward(part));
+          for (const int part : {0, 1}) ADJOIN_RETURN_IF_ERROR(backward(part));
+          ADJOIN_RETURN_IF_ERROR(forward(2));
+          ADJOIN_RETURN_IF_ERROR(backward(2));
+        } else {
+          for (const int part : {0, 1, 2}) {
+            if (part > 0) ADJOIN_RETURN_IF_ERROR(forward(part - 1));
+            ADJOIN_RETURN_IF_ERROR(backward(part));
+          }
+          ADJOIN_RETURN_IF_ERROR(forward(2));
+        }
+        ADJOIN_RETURN_IF_ERROR(communicator.SendAll());
+      }
+      return absl::OkStatus();
+    });
+    EXPECT_TRUE(status.ok()) << status << " over " << kind;
+  }
+}
+
+TEST(CommunicatorTest, NamesTheReceiverThatDoesNotTakeWhatWasSentAhead) {
+  for (const bool fifth : {false, true}) {  // it waits for the third
+    const auto all = RunRanksCollect(2, TransportKind::kInMemory, 1, [fifth](Transport& transport) -> absl::Status {
+      HostMemory memory;
+      Communicator communicator(&transport, &memory, {0, absl::Milliseconds(100)});
+      if (transport.rank() == 1) return absl::OkStatus();
+      const MovementPlan plan = Plan(Owner(0), Owner(1), 0);
+      const Execution x{.op = 7, .name = "x", .direction = Direction::kForward, .sends_ahead = true};
+      for (int generation = 0; generation < (fifth ? 5 : 3); ++generation) {
+        ADJOIN_RETURN_IF_ERROR(Move(communicator, x, plan, 1).status());
+      }
+      return communicator.SendAll();
+    });
+    EXPECT_EQ(all[0].code(), absl::StatusCode::kDeadlineExceeded) << all[0];
+    EXPECT_EQ(std::string(all[0].message()).find("operator 7 (x) forward, generation 2: waiting for rank 1: "), 0u)
+        << all[0];
+  }
 }
 
 // The receiver is three behind in real time, yet everything arrives in order: the credits let the sender on.

@@ -11,6 +11,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
 #include "base/deadline.h"
 #include "base/status_macros.h"
 #include "gtest/gtest.h"
@@ -153,7 +155,7 @@ absl::Status SendAlone(Transport& transport, absl::Duration timeout) {
 }
 
 TEST(SharedLinksTest, KeepsASenderAtMostTwoExecutionsAhead) {
-  const auto all = RunRanksCollect(2, kShared, 1, [](Transport& t) { return SendAlone(t, absl::Milliseconds(500)); });
+  const auto all = RunRanksCollect(2, kShared, 1, [](Transport& t) { return SendAlone(t, absl::Seconds(3)); });
   EXPECT_TRUE(all[1].ok()) << all[1];
   EXPECT_EQ(all[0].code(), absl::StatusCode::kDeadlineExceeded) << all[0];
   EXPECT_TRUE(absl::StrContains(all[0].message(),
@@ -164,15 +166,18 @@ TEST(SharedLinksTest, KeepsASenderAtMostTwoExecutionsAhead) {
 
 // The same bound, by credits, where the receiver has no memory left.
 TEST(SharedLinksTest, GoesByTheTransportWhereMemoryIsTaken) {
-  const auto all = RunRanksCollect(2, kShared, 1, [](Transport& transport) -> absl::Status {
+  absl::Notification taken;
+  const auto all = RunRanksCollect(2, kShared, 1, [&taken](Transport& transport) -> absl::Status {
     SharedArena& arena = transport.shared_peers()->arena();
     if (transport.rank() == 1) {
       while (arena.Take(4096).ok()) {
       }
       while (arena.Take(64).ok()) {
       }
+      taken.Notify();
     }
-    const absl::Status status = SendAlone(transport, absl::Milliseconds(500));
+    taken.WaitForNotificationWithTimeout(absl::Seconds(60));
+    const absl::Status status = SendAlone(transport, absl::Seconds(3));
     ADJOIN_RETURN_IF_ERROR(Expect(transport.shared_peers()->BytesSent() == 0, "nothing through memory"));
     return status;
   });
@@ -194,7 +199,7 @@ absl::Status ReceiveAlone(Transport& transport, Communicator& communicator) {
 TEST(SharedLinksTest, NamesTheRankThatDoesNotSend) {
   const auto all = RunRanksCollect(2, kShared, 1, [](Transport& transport) {
     HostMemory memory;
-    Communicator communicator(&transport, &memory, {0, absl::Milliseconds(300)});
+    Communicator communicator(&transport, &memory, {0, absl::Seconds(3)});
     return ReceiveAlone(transport, communicator);
   });
   EXPECT_EQ(all[0].code(), absl::StatusCode::kDeadlineExceeded) << all[0];

@@ -12,7 +12,7 @@ namespace {
 
 using Tensors = std::vector<at::Tensor>;
 
-const OperatorCase kLinear[] = {
+const FakeOperatorCase kLinear[] = {
     {"matmul",
      [](OperatorDraw& d) {
        const at::Tensor a = d.Leaf({3, 4}), b = d.Leaf({4, 5});
@@ -40,7 +40,7 @@ const OperatorCase kLinear[] = {
      }},
 };
 
-const OperatorCase kConvolutions[] = {
+const FakeOperatorCase kConvolutions[] = {
     {"conv1d",
      [](OperatorDraw& d) {
        return Tensors{at::conv1d(d.Leaf({2, 3, 9}), d.Leaf({4, 3, 3}), d.Leaf({4}), 2, 1)};
@@ -100,7 +100,7 @@ const OperatorCase kConvolutions[] = {
      }},
 };
 
-const OperatorCase kPools[] = {
+const FakeOperatorCase kPools[] = {
     {"max_pool",
      [](OperatorDraw& d) {
        return Tensors{at::max_pool1d(d.Leaf({2, 3, 9}), 2), at::max_pool2d(d.Leaf({2, 3, 8, 8}), 3, 2, 1),
@@ -137,7 +137,7 @@ const OperatorCase kPools[] = {
      }},
 };
 
-const OperatorCase kNorms[] = {
+const FakeOperatorCase kNorms[] = {
     {"batch_norm",
      [](OperatorDraw& d) {
        at::Tensor mean = at::zeros({3}, d.device()), var = at::ones({3}, d.device());
@@ -178,7 +178,7 @@ const OperatorCase kNorms[] = {
      2},
 };
 
-const OperatorCase kActivations[] = {
+const FakeOperatorCase kActivations[] = {
     {"relus",
      [](OperatorDraw& d) {
        const at::Tensor x = d.Leaf({40});
@@ -215,7 +215,7 @@ const OperatorCase kActivations[] = {
      }},
 };
 
-const OperatorCase kLosses[] = {
+const FakeOperatorCase kLosses[] = {
     {"cross_entropy",
      [](OperatorDraw& d) {
        return Tensors{

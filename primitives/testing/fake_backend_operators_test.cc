@@ -12,7 +12,7 @@ namespace {
 
 using Tensors = std::vector<at::Tensor>;
 
-const OperatorCase kElementwise[] = {
+const FakeOperatorCase kElementwise[] = {
     {"arithmetic",
      [](OperatorDraw& d) {
        const at::Tensor x = d.Leaf({3, 4}), y = d.Leaf({4});
@@ -111,7 +111,7 @@ const OperatorCase kElementwise[] = {
      }},
 };
 
-const OperatorCase kInPlace[] = {
+const FakeOperatorCase kInPlace[] = {
     {"functions",
      [](OperatorDraw& d) {
        at::Tensor x = d.Normal({4, 5});
@@ -148,7 +148,7 @@ const OperatorCase kInPlace[] = {
      }},
 };
 
-const OperatorCase kShapes[] = {
+const FakeOperatorCase kShapes[] = {
     {"factories",
      [](OperatorDraw& d) {
        const at::TensorOptions o = at::TensorOptions().device(d.device());
@@ -248,7 +248,7 @@ const OperatorCase kShapes[] = {
     {"one_hot", [](OperatorDraw& d) { return Tensors{at::one_hot(d.Below(5, {4}), 5)}; }},
 };
 
-const OperatorCase kReductions[] = {
+const FakeOperatorCase kReductions[] = {
     {"sums",
      [](OperatorDraw& d) {
        const at::Tensor x = d.Leaf({5, 700});
@@ -296,7 +296,7 @@ const OperatorCase kReductions[] = {
      }},
 };
 
-const OperatorCase kIndices[] = {
+const FakeOperatorCase kIndices[] = {
     {"index_select",
      [](OperatorDraw& d) {
        return Tensors{d.Leaf({6, 4}).index_select(0, d.Below(6, {9})),

@@ -20,7 +20,7 @@ struct Results {
   Tensors higher;  // the gradients of the sum of the squares of those, and so on
 };
 
-Results ResultsOf(const OperatorCase& c, uint64_t seed, at::Device device) {
+Results ResultsOf(const FakeOperatorCase& c, uint64_t seed, at::Device device) {
   at::manual_seed(seed);
   OperatorDraw draw(seed, device);
   Results results{c.run(draw), {}};

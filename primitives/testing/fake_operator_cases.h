@@ -1,6 +1,6 @@
 // Operators on the fake device, each with the bits that it has on the CPU: results, and gradients where there are any.
 //
-//   const OperatorCase kCases[] = {{"sums", [](OperatorDraw& d) { return std::vector{d.Leaf({3, 4}).sum(1)}; }}};
+//   const FakeOperatorCase kCases[] = {{"sums", [](OperatorDraw& d) { return std::vector{d.Leaf({3, 4}).sum(1)}; }}};
 //   INSTANTIATE_TEST_SUITE_P(Sums, OperatorTest, testing::ValuesIn(kCases), OperatorCaseName);
 #ifndef ADJOIN_PRIMITIVES_TESTING_FAKE_OPERATOR_CASES_H_
 #define ADJOIN_PRIMITIVES_TESTING_FAKE_OPERATOR_CASES_H_
@@ -44,17 +44,17 @@ class OperatorDraw {
   std::vector<at::Tensor> leaves_;
 };
 
-struct OperatorCase {
+struct FakeOperatorCase {
   std::string name;
   std::function<std::vector<at::Tensor>(OperatorDraw&)> run;
   int gradients = 1;  // how often to differentiate
 };
 
-inline std::ostream& operator<<(std::ostream& out, const OperatorCase& c) { return out << c.name; }
+inline std::ostream& operator<<(std::ostream& out, const FakeOperatorCase& c) { return out << c.name; }
 
-class OperatorTest : public testing::TestWithParam<OperatorCase> {};
+class OperatorTest : public testing::TestWithParam<FakeOperatorCase> {};
 
-inline std::string OperatorCaseName(const testing::TestParamInfo<OperatorCase>& info) { return info.param.name; }
+inline std::string OperatorCaseName(const testing::TestParamInfo<FakeOperatorCase>& info) { return info.param.name; }
 
 }  // namespace adjoin
 
