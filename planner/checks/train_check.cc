@@ -1,5 +1,6 @@
 #include "planner/checks/train_check.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <string>
@@ -168,6 +169,21 @@ absl::Status CheckMicrobatches(const JobSpec& spec) {
   return absl::OkStatus();
 }
 
+absl::Status CheckInFlight(const JobSpec& spec) {
+  const char* field = "train.microbatches_in_flight";
+  const uint32_t in_flight = spec.train().microbatches_in_flight();
+  const uint32_t parts = std::max<uint32_t>(1, spec.train().microbatches());
+  if (in_flight > parts) {
+    return AtField(field, InvalidSpec(field, " is ", in_flight, "; it must be from 1 to train.microbatches, ", parts));
+  }
+  if (in_flight > 1 && spec.compare_executions()) {
+    return AtField(field, InvalidSpec(field, " is ", in_flight,
+                                      ", and compare_executions lets ranks wait for each other in every movement, which"
+                                      " ranks at different micro-batches cannot; leave one of them out"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckValidation(const JobSpec& spec) {
   const Train& train = spec.train();
   if (train.validate_on().empty()) {
@@ -232,6 +248,7 @@ absl::Status CheckTrain(const JobSpec& spec) {
   if (train.batch() < 1) return AtField("train.batch", InvalidSpec("train.batch is 0; it must be at least 1"));
   ADJOIN_RETURN_IF_ERROR(CheckLength(train));
   if (train.microbatches() > 1) ADJOIN_RETURN_IF_ERROR(CheckMicrobatches(spec));
+  ADJOIN_RETURN_IF_ERROR(CheckInFlight(spec));
   if (!std::isfinite(train.clip_norm()) || train.clip_norm() < 0) {
     return AtField("train.clip_norm",
                    InvalidSpec("train.clip_norm is ", train.clip_norm(), "; it must be a finite number above 0"));

@@ -129,6 +129,11 @@ TEST(TrainCheckTest, MicroBatches) {
   ExpectRefused(
       Job("microbatches: 2", "adam { lr: 0.1 }", absl::StrCat("class_weight: [1, 2, 3, 4, 5, 6, 7, 8, 9, 1]")),
       "as its class_weight lets count; right would be microbatches: 1, or reduction: \"sum\", or no class_weight");
+  ExpectRefused(Job("microbatches_in_flight: 2"), "it must be from 1 to train.microbatches, 1");
+  ExpectRefused(Job("microbatches: 4 microbatches_in_flight: 5"), "it must be from 1 to train.microbatches, 4");
+  ExpectRefused(absl::StrCat(Job("microbatches: 4 microbatches_in_flight: 2"), "compare_executions: true"),
+                "and compare_executions lets ranks wait for each other in every movement");
+  ExpectRefused(Job("microbatches: 4 microbatches_in_flight: 2"), "no rank has layers that come before all those");
   const std::string dice = absl::StrReplaceAll(Job("microbatches: 2"), {{"\"cross_entropy\"", "\"dice\""}});
   ExpectRefused(dice, "of kind \"dice\", which is no sum over the samples; right would be microbatches: 1");
 }

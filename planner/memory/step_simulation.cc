@@ -1,6 +1,7 @@
 #include "planner/memory/step_simulation.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,6 +11,7 @@
 #include "planner/memory/local_sizes.h"
 #include "planner/memory/tensor_bytes.h"
 #include "planner/plan/gradient_buckets.h"
+#include "planner/plan/pipeline_stages.h"
 #include "primitives/geometry/layout.h"
 
 namespace adjoin {
@@ -93,6 +95,10 @@ absl::Status StepSimulation::Prepare() {
   ADJOIN_RETURN_IF_ERROR(PrepareSums());
   ADJOIN_ASSIGN_OR_RETURN(recomputed_, RecomputedRuns(program_));
   kept_inputs_.resize(recomputed_.size());
+  if (program_.training() && plan_.spec().train().microbatches_in_flight() > 1) {
+    ADJOIN_ASSIGN_OR_RETURN(const PipelineStages stages, PipelineStages::Of(plan_));
+    microbatches_ = stages.in_flight(rank_);
+  }
   has_gradient_.assign(plan_.parameter_size(), plan_.spec().train().microbatches() > 1);
   // As Network finds them.
   std::vector<int> last(program_.value_size(), -1);
@@ -297,7 +303,32 @@ void StepSimulation::StartSums(int first, int end) {
   }
 }
 
+// The rank has most when it is through the forward pass of the last one that it keeps.
 void StepSimulation::Run() {
+  if (microbatches_ > 1) {
+    RunForward();
+    KeepForLater();
+  }
+  RunForward();
+  if (program_.training()) RunBackward();
+}
+
+// The other passes before the last one keep as much, so they are not run.
+void StepSimulation::KeepForLater() {
+  std::set<Tensor> seen;
+  const auto keep = [&](std::vector<Tensor>& tensors, int layer) {
+    int64_t bytes = 0;
+    for (const Tensor tensor : std::exchange(tensors, {}))
+      bytes += seen.insert(tensor).second ? ledger_.BytesOf(tensor) : 0;
+    if (bytes > 0 && microbatches_ > 2)
+      NewTensor(BoundedProduct({bytes, microbatches_ - 2}), MemoryPart::kActivations, layer);
+  };
+  for (size_t i = 0; i < layers_.size(); ++i) keep(layers_[i].kept, static_cast<int>(i));
+  for (Step& loss : losses_) keep(loss.kept, -1);
+  for (size_t i = 0; i < kept_inputs_.size(); ++i) keep(kept_inputs_[i], recomputed_[i].first);
+}
+
+void StepSimulation::RunForward() {
   std::vector<Tensor> values(program_.value_size(), kNone);
   for (int i = 0; i < program_.value_size(); ++i) {
     if (!program_.value(i).field().empty()) values[i] = NewTensor(value_bytes_[i], MemoryPart::kFields, -1);
@@ -329,7 +360,10 @@ void StepSimulation::Run() {
   for (Tensor& value : values) {
     if (value != kNone) ledger_.Drop(std::exchange(value, kNone));
   }
-  if (!program_.training()) return;
+}
+
+void StepSimulation::RunBackward() {
+  auto next = recomputed_.end();
   std::vector<Tensor> gradients(program_.value_size(), kNone);
   for (auto loss = losses_.rbegin(); loss != losses_.rend(); ++loss) Backward(*loss, gradients);
   for (int i = program_.layer_size(); i > 0;) {

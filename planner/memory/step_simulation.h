@@ -72,6 +72,10 @@ class StepSimulation {
   void AddGradient(Tensor& sum, Tensor more, int64_t bytes, int layer);
   void ForwardRun(int first, int end, std::vector<Tensor>& values, bool graph);
   void ForgetAfter(int layer, std::vector<Tensor>& values);
+  void RunForward();
+  // Leaves what the graph of the pass that has run keeps where it is, until the end.
+  void KeepForLater();
+  void RunBackward();
   void RunAgain(const RecomputedRun& run, std::vector<Tensor>& gradients);
   // The sums of gradients that start when the backward pass is through these layers, as GradientSync starts them.
   void StartSums(int first, int end);
@@ -95,6 +99,7 @@ class StepSimulation {
   std::vector<std::vector<int>> complete_sums_;            // by layer
   std::deque<std::pair<Tensor, int64_t>> sums_in_flight_;  // result and bucket; bytes of the result
   int64_t bytes_in_flight_ = 0;
+  int64_t microbatches_ = 1;  // that this rank has in the network
 };
 
 }  // namespace adjoin

@@ -10,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "base/amount_text.h"
+#include "base/number_ranges.h"
 #include "base/text_table.h"
 #include "planner/plan/layout_text.h"
 #include "planner/plan/plan_report.h"
@@ -120,6 +121,34 @@ std::vector<std::string> TimeLines(const TimeReport& time) {
           absl::StrCat("by the rates of ", time.rates())};
 }
 
+std::string RanksText(const StageReport& stage) {
+  std::vector<uint32_t> ranks;
+  for (const RankRun& run : stage.ranks()) {
+    for (uint32_t i = 0; i < run.count(); ++i) ranks.push_back(run.first() + i);
+  }
+  return absl::StrCat(ranks.size() == 1 ? "rank " : "ranks ", NumberRanges(ranks));
+}
+
+// Returns a line for each stage, and one for what the ranks have nothing to do in.
+std::vector<std::string> PipelineLines(const PipelineReport& pipeline) {
+  std::vector<std::vector<std::string>> rows;
+  for (const StageReport& stage : pipeline.stage()) {
+    const int layers = stage.layer_size();
+    rows.push_back({RanksText(stage),
+                    layers == 0   ? "no layers"
+                    : layers == 1 ? stage.layer(0)
+                                  : absl::StrCat(stage.layer(0), " to ", stage.layer(layers - 1)),
+                    absl::StrCat("at most ", stage.in_flight(), " in flight")});
+  }
+  const std::string table = TextTable(rows);
+  std::vector<std::string> lines = absl::StrSplit(table, '\n', absl::SkipEmpty());
+  if (lines.empty()) return lines;
+  lines.push_back(
+      absl::StrFormat("idle for %.0f%% of the passes by the layers' operations; the time above is without it",
+                      100 * pipeline.idle_share()));
+  return lines;
+}
+
 // What a user looks for first. The numbers are those of the first program.
 std::string SummaryText(const PlanReport& report) {
   std::vector<std::vector<std::string>> rows = {
@@ -140,6 +169,10 @@ std::string SummaryText(const PlanReport& report) {
   bool first = true;
   for (const std::string& line : TimeLines(report.time())) {
     rows.push_back({std::exchange(first, false) ? "step" : "", line});
+  }
+  first = true;
+  for (const std::string& line : PipelineLines(report.pipeline())) {
+    rows.push_back({std::exchange(first, false) ? "micro-batches" : "", line});
   }
   first = true;
   for (const absl::string_view line : absl::StrSplit(LargestText(report), '\n', absl::SkipEmpty())) {

@@ -19,6 +19,7 @@
 #include "planner/memory/step_memory.h"
 #include "planner/plan/gradient_buckets.h"
 #include "planner/plan/operator_plan.h"
+#include "planner/plan/pipeline_stages.h"
 #include "planner/plan/plan_warnings.h"
 #include "planner/plan/planner.h"
 #include "planner/spec/whole_volumes.h"
@@ -316,6 +317,33 @@ std::string MemoryPartsText(const MemoryReport& memory) {
   return absl::StrJoin(parts, ", ");
 }
 
+void AddPipeline(const Plan& plan, PlanReport& report) {
+  if (plan.spec().kind() != TRAIN || plan.spec().train().microbatches_in_flight() <= 1) return;
+  const absl::StatusOr<PipelineStages> stages = PipelineStages::Of(plan);
+  if (!stages.ok()) return;  // the planner has made the same
+  PipelineReport& pipeline = *report.mutable_pipeline();
+  for (int i = 0; i < stages->size(); ++i) {
+    StageReport& stage = *pipeline.add_stage();
+    for (const uint32_t rank : stages->ranks()[i]) {
+      if (stage.ranks_size() > 0 && rank == stage.ranks().rbegin()->first() + stage.ranks().rbegin()->count()) {
+        RankRun& run = *stage.mutable_ranks(stage.ranks_size() - 1);
+        run.set_count(run.count() + 1);
+        continue;
+      }
+      RankRun& run = *stage.add_ranks();
+      run.set_first(rank);
+      run.set_count(1);
+    }
+    stage.set_in_flight(static_cast<uint32_t>(stages->in_flight()[i]));
+  }
+  if (plan.program().empty()) return;
+  for (const LayerPlan& layer : plan.program(0).layer()) {
+    const int stage = stages->StageOf(static_cast<int>(RanksOf(layer.compute()).at(0)));
+    pipeline.mutable_stage(stage)->add_layer(layer.name());
+  }
+  pipeline.set_idle_share(IdleShareOf(plan, *stages));
+}
+
 PlanReport MakePlanReport(const Plan& plan, const CostModel& model) {
   PlanReport report;
   report.set_name(plan.spec().name());
@@ -327,6 +355,7 @@ PlanReport MakePlanReport(const Plan& plan, const CostModel& model) {
   // The planner has counted the same sums.
   AddSums(plan, report).IgnoreError();
   Summarise(plan, report);
+  AddPipeline(plan, report);
   for (std::string& warning : PlanWarnings(plan)) report.add_warning(std::move(warning));
   if (absl::StatusOr<MemoryReport> memory = MakeMemoryReport(plan); memory.ok()) {
     *report.mutable_memory() = *std::move(memory);

@@ -22,6 +22,7 @@
 #include "planner/plan/gradient_buckets.h"
 #include "planner/plan/job_context.h"
 #include "planner/plan/operator_plan.h"
+#include "planner/plan/pipeline_stages.h"
 #include "planner/plan/program_builder.h"
 #include "planner/plan/program_requests.h"
 #include "planner/spec/whole_volumes.h"
@@ -71,6 +72,19 @@ absl::Status CheckSomethingTrains(const JobSpec& spec, const Plan& plan) {
   }
   if (!frozen) return InvalidSpec("no layer has parameters: there is nothing to train");
   return AtField("layer[0].frozen", InvalidSpec("all layers with parameters are frozen: there is nothing to train"));
+}
+
+absl::Status CheckPipeline(const JobSpec& spec, const Plan& plan) {
+  const uint32_t in_flight = spec.train().microbatches_in_flight();
+  if (in_flight <= 1) return absl::OkStatus();
+  ADJOIN_ASSIGN_OR_RETURN(const PipelineStages stages, PipelineStages::Of(plan));
+  const std::vector<int64_t>& kept = stages.in_flight();
+  if (std::any_of(kept.begin(), kept.end(), [](int64_t count) { return count > 1; })) return absl::OkStatus();
+  return AtField("train.microbatches_in_flight",
+                 InvalidSpec("train.microbatches_in_flight is ", in_flight,
+                             ", but no rank has layers that come before all those of other ranks; right would be layers"
+                             " on ranks of their own (layout { rank: ... }), one set of ranks after the other, with a"
+                             " layer between two sets that is not recomputed; or microbatches_in_flight: 1"));
 }
 
 // Returns whether the parts of an explicit cut sum to `extent`.
@@ -131,7 +145,10 @@ absl::StatusOr<Plan> BuildExpanded(const JobSpec& user, const JobContext& job, c
       return AtField(FieldOf(status), absl::Status(status.code(), absl::StrCat(status.message(), of_batch)));
     }
   }
-  if (spec.kind() == TRAIN) ADJOIN_RETURN_IF_ERROR(CheckSomethingTrains(spec, plan));
+  if (spec.kind() == TRAIN) {
+    ADJOIN_RETURN_IF_ERROR(CheckSomethingTrains(spec, plan));
+    ADJOIN_RETURN_IF_ERROR(CheckPipeline(spec, plan));
+  }
   for (ParameterPlan& parameter : *plan.mutable_parameter()) {
     ADJOIN_RETURN_IF_ERROR(AddParameterOperators(spec, ids, parameter));
   }

@@ -174,6 +174,7 @@ const std::vector<SpecDefault>& SpecDefaults() {
       {"Field", "scale", "1"},
       {"Blocks", "by", "\"sample\""},
       {"Train", "microbatches", "1"},
+      {"Train", "microbatches_in_flight", "1"},
       {"TraceSteps", "first_step", "1"},
       {"EarlyStop", "metric", "\"loss\""},
       {"Adam", "beta1", "0.9"},

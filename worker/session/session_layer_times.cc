@@ -41,6 +41,31 @@ const char* KindName(SlowKind kind) {
   }
 }
 
+// What each rank computed of each layer, rank after rank.
+void AddComputed(const StepReport& report, MetricsWriter::Line& line) {
+  const std::vector<LayerOnRanks>& computed = report.slow->computed;
+  if (computed.empty()) return;
+  std::vector<std::string> names;
+  for (const LayerOnRanks& layer : computed) {
+    const auto index = static_cast<size_t>(layer.layer);
+    const std::vector<MeasuredLayers::Layer>& measured = report.layers->layer;
+    names.push_back(index < measured.size() ? measured[index].name : "");
+  }
+  std::vector<double> seconds, medians;
+  for (size_t rank = 0; rank < computed.front().seconds.size(); ++rank) {
+    for (const LayerOnRanks& layer : computed) {
+      seconds.push_back(layer.seconds[rank]);
+      medians.push_back(layer.median[rank]);
+    }
+  }
+  line.push_back({"computed_layer", std::move(names)});
+  line.push_back({"computed_seconds", std::move(seconds)});
+  line.push_back({"computed_median_seconds", std::move(medians)});
+  if (report.slow->computed_left_out > 0) {
+    line.push_back({"computed_left_out", int64_t{report.slow->computed_left_out}});
+  }
+}
+
 }  // namespace
 
 const TimeReport* SessionLayerTimes::Predicted() {
@@ -119,18 +144,20 @@ absl::Status SessionLayerTimes::WriteSlow(const StepReport& report) {
     seconds.push_back(part.seconds());
     medians.push_back(part.median_seconds());
   }
-  return output_->WriteMetrics({{"type", "slow"},
-                                {"step", report.step},
-                                {"epoch", report.epoch},
-                                {"seconds", shown.step_seconds()},
-                                {"replayed_seconds", shown.replayed_seconds()},
-                                {"kind", kinds},
-                                {"rank", ranks},
-                                {"peer", peers},
-                                {"layer", layers},
-                                {"cost_seconds", costs},
-                                {"part_seconds", seconds},
-                                {"median_seconds", medians}});
+  MetricsWriter::Line line = {{"type", "slow"},
+                              {"step", report.step},
+                              {"epoch", report.epoch},
+                              {"seconds", shown.step_seconds()},
+                              {"replayed_seconds", shown.replayed_seconds()},
+                              {"kind", kinds},
+                              {"rank", ranks},
+                              {"peer", peers},
+                              {"layer", layers},
+                              {"cost_seconds", costs},
+                              {"part_seconds", seconds},
+                              {"median_seconds", medians}};
+  AddComputed(report, line);
+  return output_->WriteMetrics(line);
 }
 
 void SessionLayerTimes::ShowSlow(const StepReport& report, LayerTimes& shown) {

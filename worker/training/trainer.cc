@@ -16,6 +16,8 @@
 #include "layers/network/layer_clock.h"
 #include "layers/network/running_layer.h"
 #include "layers/rules/find_program.h"
+#include "planner/plan/pass_order.h"
+#include "planner/plan/pipeline_stages.h"
 #include "primitives/status_exception.h"
 #include "primitives/tape.h"
 #include "primitives/tensor_device.h"
@@ -44,6 +46,8 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const Plan& plan, Commu
     ADJOIN_ASSIGN_OR_RETURN(trainer->tail_, Network::Create(plan, "train_tail", communicator, parameters, registry));
   }
   ADJOIN_ASSIGN_OR_RETURN(trainer->sync_, GradientSync::Create(plan, communicator, parameters));
+  ADJOIN_ASSIGN_OR_RETURN(const PipelineStages stages, PipelineStages::Of(plan));
+  trainer->in_flight_ = stages.in_flight(communicator->rank());
   ADJOIN_RETURN_IF_ERROR(trainer->CountSteps(train));
   ADJOIN_ASSIGN_OR_RETURN(trainer->optimizer_, TrainOptimizer::Create(train, *parameters));
   ADJOIN_ASSIGN_OR_RETURN(trainer->timing_, LayerTiming::Create(plan, communicator));
@@ -96,19 +100,19 @@ void Trainer::SetPlace(const Part& part) const {
   part.network->SetPlace(step_, part.first - step_ % steps_per_epoch_ * batch_);
 }
 
-absl::StatusOr<at::Tensor> Trainer::ForwardAndBackward(const Part& part, int64_t epoch, int64_t samples) {
+absl::StatusOr<Trainer::InFlight> Trainer::Forward(const Part& part, int64_t epoch, int64_t samples) {
   SetRunning("the reading of the batch");
   ADJOIN_ASSIGN_OR_RETURN(auto fields, ReadBatch(*part.network, epoch, part.first));
   SetPlace(part);
-  Tape tape(part.network->device());
+  InFlight running{std::make_unique<Tape>(part.network->device()), at::Tensor()};
   std::vector<at::Tensor> shares;
   {
     // Fields and predictions live no longer than the backward pass needs them.
-    ADJOIN_ASSIGN_OR_RETURN(Network::Result result, part.network->Forward(std::move(fields), tape));
+    ADJOIN_ASSIGN_OR_RETURN(Network::Result result, part.network->Forward(std::move(fields), *running.tape));
     shares = std::move(result.shares);
   }
   const ProgramPlan& program = part.network->program();
-  at::Tensor loss;
+  at::Tensor& loss = running.loss;
   for (int i = 0; i < program.loss_size(); ++i) {
     // A part's share of a mean over the whole batch is that of its samples.
     const bool sum = program.loss(i).spec().reduction() == "sum";
@@ -116,11 +120,39 @@ absl::StatusOr<at::Tensor> Trainer::ForwardAndBackward(const Part& part, int64_t
     const at::Tensor share = weight == 1 ? shares[i] : shares[i] * weight;
     loss = loss.defined() ? loss + share : share;
   }
+  return running;
+}
+
+at::Tensor Trainer::Backward(const Part& part, InFlight running) {
+  SetPlace(part);  // for layers that are computed again
   SetRunning("the backward pass of the losses");
-  tape.Backward(loss, loss_scale_ > 0 ? loss_scale_ : 1);
+  running.tape->Backward(running.loss, loss_scale_ > 0 ? loss_scale_ : 1);
   LayerClock::EndBackward();
   SetRunning("the step after the backward pass");
-  return loss.defined() ? loss.detach() : loss;
+  return running.loss.defined() ? running.loss.detach() : running.loss;
+}
+
+absl::StatusOr<std::vector<at::Tensor>> Trainer::RunPasses(const std::vector<Part>& parts, int64_t epoch,
+                                                           int64_t samples) {
+  std::vector<InFlight> running(parts.size());
+  std::vector<at::Tensor> shares(parts.size());
+  for (const Pass& pass : PassOrder(in_flight_, static_cast<int64_t>(parts.size()))) {
+    const size_t index = static_cast<size_t>(pass.microbatch);
+    const Part& part = parts[index];
+    const int64_t bytes_before = communicator_->BytesSent();
+    if (pass.backward) {
+      shares[index] = Backward(part, std::move(running[index]));
+    } else {
+      // The gradients are complete with the last part only.
+      part.network->SumInBackward(&part == &parts.back() ? sync_.get() : nullptr);
+      ADJOIN_ASSIGN_OR_RETURN(running[index], Forward(part, epoch, samples));
+    }
+    Account(part, pass.backward ? 1 : 0, bytes_before);
+  }
+  const int64_t bytes_before = communicator_->BytesSent();
+  ADJOIN_RETURN_IF_ERROR(communicator_->SendAll());
+  Account(parts.back(), 0, bytes_before);
+  return shares;
 }
 
 absl::StatusOr<Trainer::Read> Trainer::ReadStep(const std::vector<Part>& parts,
@@ -144,15 +176,7 @@ absl::StatusOr<Trainer::Read> Trainer::ReadStep(const std::vector<Part>& parts,
 
 absl::Status Trainer::AddUp(const std::vector<Part>& parts, int64_t epoch, StepSums mine, StepReport& report) {
   for (int i = 0; i < parameters_->size(); ++i) at::Tensor(parameters_->tensor(i)).mutable_grad().reset();
-  std::vector<at::Tensor> shares;
-  for (const Part& part : parts) {
-    const int64_t bytes_before = communicator_->BytesSent();
-    // The gradients are complete with the last part only.
-    part.network->SumInBackward(&part == &parts.back() ? sync_.get() : nullptr);
-    ADJOIN_ASSIGN_OR_RETURN(at::Tensor share, ForwardAndBackward(part, epoch, report.samples));
-    shares.push_back(std::move(share));
-    Account(part, bytes_before);
-  }
+  ADJOIN_ASSIGN_OR_RETURN(const std::vector<at::Tensor> shares, RunPasses(parts, epoch, report.samples));
   const int64_t bytes_before = communicator_->BytesSent();
   const SpanScope span(communicator_->recorder(), {.kind = SpanKind::kGradients});
   ADJOIN_RETURN_IF_ERROR(sync_->Sync());
@@ -175,9 +199,10 @@ absl::Status Trainer::AddUp(const std::vector<Part>& parts, int64_t epoch, StepS
   return absl::OkStatus();
 }
 
-void Trainer::Account(const Part& part, int64_t bytes_before) {
+// What is sent ahead may count where the next part's program is; the sum is right.
+void Trainer::Account(const Part& part, int64_t passes, int64_t bytes_before) {
   ProgramTraffic& traffic = traffic_[part.network->program().name()];
-  ++traffic.steps;
+  traffic.steps += passes;
   traffic.bytes += communicator_->BytesSent() - bytes_before;
 }
 

@@ -27,6 +27,7 @@
 #include "planner/plan/step_sums.h"
 #include "primitives/comm/communicator.h"
 #include "primitives/comm/span_recorder.h"
+#include "primitives/tape.h"
 #include "proto/plan.pb.h"
 #include "worker/samples/field_source.h"
 #include "worker/samples/shard_reader.h"
@@ -142,9 +143,17 @@ class Trainer {
   std::vector<Part> PartsOf(int64_t first) const;
   // Tells the part's network its position in the job, for its random numbers.
   void SetPlace(const Part& part) const;
-  // Adds to the gradients. Returns this rank's share of the loss, undefined where it has none; `samples`: of the whole
-  // batch.
-  absl::StatusOr<at::Tensor> ForwardAndBackward(const Part& part, int64_t epoch, int64_t samples);
+  // A part between its forward pass and its backward pass.
+  struct InFlight {
+    std::unique_ptr<Tape> tape;
+    at::Tensor loss;  // this rank's share, undefined where it has none
+  };
+  // `samples`: of the whole batch.
+  absl::StatusOr<InFlight> Forward(const Part& part, int64_t epoch, int64_t samples);
+  // Adds to the gradients. Returns this rank's share of the loss, undefined where it has none.
+  at::Tensor Backward(const Part& part, InFlight running);
+  // The passes of all parts, in this rank's order. Returns its shares of the loss, by part.
+  absl::StatusOr<std::vector<at::Tensor>> RunPasses(const std::vector<Part>& parts, int64_t epoch, int64_t samples);
   // What the host reads of this rank's step, in one go.
   struct Read {
     double loss = 0;          // the sum of `shares`, by part
@@ -157,7 +166,7 @@ class Trainer {
   absl::Status NotFinite(const std::vector<Part>& parts, int64_t epoch, double loss);
   // Clips the gradients, or finds that they are not finite.
   absl::Status JudgeGradients(const std::vector<Part>& parts, StepReport& report);
-  void Account(const Part& part, int64_t bytes_before);
+  void Account(const Part& part, int64_t passes, int64_t bytes_before);
 
   SessionActivity* activity_ = nullptr;
   Communicator* communicator_ = nullptr;
@@ -175,6 +184,7 @@ class Trainer {
   double loss_scale_ = 0;                   // 0: the loss is not scaled
   int skipped_ = 0;                         // steps in a row
   std::unique_ptr<Validation> validation_;  // where the job validates
+  int64_t in_flight_ = 1;                   // parts that this rank has in the network (planner/plan/pass_order.h)
   int64_t batch_ = 0;
   int64_t epoch_samples_ = 0;  // samples that an epoch trains on
   int64_t steps_per_epoch_ = 0;
