@@ -61,6 +61,12 @@ std::optional<LogLine> ParseLine(absl::string_view text) {
   return line;
 }
 
+void AddLines(absl::string_view text, std::vector<LogLine>& lines) {
+  for (absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
+    if (std::optional<LogLine> parsed = ParseLine(line)) lines.push_back(*std::move(parsed));
+  }
+}
+
 // The length of the file's whole lines; what follows them is cut off.
 absl::StatusOr<int64_t> CutTornLine(const std::string& path, int64_t size) {
   std::string tail(static_cast<size_t>(std::min(size, kChunkBytes)), '\0');  // every line is far shorter
@@ -173,6 +179,17 @@ absl::Status LogStore::Append(const std::string& job_id, const std::vector<LogLi
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::string> LogStore::TextOf(const std::string& job_id, const Segment& segment, int64_t from,
+                                             int64_t end) const {
+  const std::string path = PathOf(job_id, segment);
+  std::ifstream file(path, std::ios::binary);
+  file.seekg(from - segment.begin);
+  std::string text(static_cast<size_t>(end - from), '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (!file) return FileError(path, "cannot be read");
+  return text;
+}
+
 absl::StatusOr<LogStore::Chunk> LogStore::Read(const std::string& job_id, int64_t position) {
   Chunk chunk;
   chunk.next = position;
@@ -181,19 +198,33 @@ absl::StatusOr<LogStore::Chunk> LogStore::Read(const std::string& job_id, int64_
   if (!segments->empty() && position > segments->back().end) chunk.next = segments->back().end;
   for (const Segment& segment : *segments) {
     if (position >= segment.end) continue;
-    int64_t from = std::max(position, segment.begin);
-    std::string path = PathOf(job_id, segment);
-    std::ifstream file(path, std::ios::binary);
-    file.seekg(from - segment.begin);
-    std::string text(static_cast<size_t>(std::min(kChunkBytes, segment.end - from)), '\0');
-    file.read(text.data(), static_cast<std::streamsize>(text.size()));
-    if (!file) return FileError(path, "cannot be read");
-    size_t whole = text.rfind('\n');  // every line is far shorter than a chunk
+    const int64_t from = std::max(position, segment.begin);
+    ADJOIN_ASSIGN_OR_RETURN(std::string text, TextOf(job_id, segment, from, std::min(from + kChunkBytes, segment.end)));
+    const size_t whole = text.rfind('\n');  // every line is far shorter than a chunk
     text.resize(whole == std::string::npos ? 0 : whole + 1);
+    chunk.begin = from;
     chunk.next = from + static_cast<int64_t>(text.size());
-    for (absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
-      if (std::optional<LogLine> parsed = ParseLine(line)) chunk.lines.push_back(*std::move(parsed));
-    }
+    AddLines(text, chunk.lines);
+    return chunk;
+  }
+  chunk.begin = chunk.next;
+  return chunk;
+}
+
+absl::StatusOr<LogStore::Chunk> LogStore::ReadBefore(const std::string& job_id, int64_t end) {
+  Chunk chunk;
+  absl::MutexLock lock(&mutex_);
+  ADJOIN_ASSIGN_OR_RETURN(std::deque<Segment> * segments, SegmentsOf(job_id));
+  const int64_t last = segments->empty() ? 0 : segments->back().end;
+  chunk.begin = chunk.next = std::min(end, last);
+  for (auto segment = segments->rbegin(); segment != segments->rend(); ++segment) {
+    if (chunk.next <= segment->begin) continue;
+    const int64_t from = std::max(segment->begin, chunk.next - kChunkBytes);
+    ADJOIN_ASSIGN_OR_RETURN(std::string text, TextOf(job_id, *segment, from, chunk.next));
+    // The first line is whole where it is the segment's first.
+    const size_t whole = from == segment->begin ? 0 : text.find('\n') + 1;
+    chunk.begin = from + static_cast<int64_t>(whole);
+    AddLines(absl::string_view(text).substr(whole), chunk.lines);
     return chunk;
   }
   return chunk;

@@ -42,12 +42,17 @@ class LogStore {
 
   struct Chunk {
     std::vector<LogLine> lines;
-    int64_t next = 0;  // the position to go on from; equal to the one asked for when there are no more lines yet
+    int64_t begin = 0;  // the position of the first line
+    int64_t next = 0;   // the position to go on from; equal to the one asked for when there are no more lines yet
   };
   // Returns at most about 256 KiB from `position` on (0: the oldest line kept). A job without lines has an empty
   // chunk. A position after the last line, which can be there from before a loss of power, means the end.
   // Errors: kUnavailable.
   absl::StatusOr<Chunk> Read(const std::string& job_id, int64_t position);
+  // Returns the lines that end at `end`, at most about 256 KiB of them, with the position of the first one in `begin`:
+  // `end` where there are none before it. An `end` after the last line, as INT64_MAX, means the end; `next` is where
+  // the lines end. Errors: kUnavailable.
+  absl::StatusOr<Chunk> ReadBefore(const std::string& job_id, int64_t end);
   // Forgets the job and its lines. Errors: kUnavailable.
   absl::Status Remove(const std::string& job_id);
 
@@ -59,6 +64,9 @@ class LogStore {
   std::string FolderOf(const std::string& job_id) const;
   std::string PathOf(const std::string& job_id, const Segment& segment) const;
   absl::Status MakeFolder(const std::string& job_id) const;
+  // Returns bytes `from` to `end` of the job's log, all of one segment.
+  absl::StatusOr<std::string> TextOf(const std::string& job_id, const Segment& segment, int64_t from,
+                                     int64_t end) const;
   // Returns the job's segments: those in memory, or those that an earlier coordinator left.
   absl::StatusOr<std::deque<Segment>*> SegmentsOf(const std::string& job_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<std::deque<Segment>> FindSegments(const std::string& job_id) const;

@@ -1,6 +1,7 @@
 #include "coordinator/logs/log_store.h"
 
 #include <gtest/gtest.h>
+#include <stdint.h>
 #include <stdlib.h>
 
 #include <filesystem>
@@ -81,6 +82,37 @@ std::vector<LogLine> All(LogStore& store, const std::string& job) {
     if (!chunk.ok() || chunk->next == position) return lines;
     lines.insert(lines.end(), chunk->lines.begin(), chunk->lines.end());
     position = chunk->next;
+  }
+}
+
+TEST(LogStoreTest, FromTheEndBackwardsItReadsTheSameLinesInPieces) {
+  LogStore store(Folder("backwards"), 3 << 20);
+  EXPECT_TRUE(store.ReadBefore("job-1", INT64_MAX)->lines.empty());
+  for (int i = 0; i < 300; ++i) {
+    std::vector<LogLine> lines;
+    for (int j = 0; j < 100; ++j) lines.push_back(Line(j % 3, i * 100 + j, std::string((i * 37 + j * 11) % 200, 'x')));
+    ASSERT_TRUE(store.Append("job-1", lines).ok());
+  }
+  const std::vector<LogLine> all = All(store, "job-1");
+  ASSERT_GT(all.size(), 15000);
+  std::vector<LogLine> read;
+  int pieces = 0;
+  const int64_t end = store.ReadBefore("job-1", INT64_MAX)->next;
+  EXPECT_EQ(store.Read("job-1", end)->next, end) << "following goes on there";
+  for (int64_t before = end;; ++pieces) {
+    auto chunk = store.ReadBefore("job-1", before);
+    ASSERT_TRUE(chunk.ok()) << chunk.status();
+    EXPECT_EQ(chunk->next, before);
+    if (chunk->begin == before) break;
+    ASSERT_FALSE(chunk->lines.empty());
+    read.insert(read.begin(), chunk->lines.begin(), chunk->lines.end());
+    before = chunk->begin;
+  }
+  EXPECT_GT(pieces, 6);
+  ASSERT_EQ(read.size(), all.size());
+  for (size_t i = 0; i < all.size(); ++i) {
+    ASSERT_EQ(read[i].unix_ms(), all[i].unix_ms());
+    ASSERT_EQ(read[i].text(), all[i].text());
   }
 }
 

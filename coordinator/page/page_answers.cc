@@ -21,7 +21,10 @@
 #include "base/output_dir.h"
 #include "base/printable_text.h"
 #include "base/status_macros.h"
+#include "base/trace_file.h"
 #include "base/version.h"
+#include "coordinator/page/trace_timeline.h"
+#include "coordinator/services/request_id.h"
 #include "planner/spec/spec_diff.h"
 #include "proto/message_json.h"
 
@@ -34,7 +37,8 @@ using Fields = PageAnswers::Fields;
 constexpr size_t kRows = 50;  // where the query names no number
 constexpr size_t kMostJobName = 256;
 constexpr size_t kMostValue = 2000;  // bytes of a value that differs
-constexpr absl::Duration kMetricsLimit = absl::Seconds(10);
+constexpr absl::Duration kFileLimit = absl::Seconds(10);
+constexpr uint64_t kMostRank = 1 << 20;
 
 std::string TextOf(const Json& json) {
   return json.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace) + "\n";
@@ -203,9 +207,81 @@ absl::StatusOr<std::string> PageAnswers::Logs(const Caller& caller, const std::s
     request.add_rank(static_cast<uint32_t>(rank));
   }
   ADJOIN_ASSIGN_OR_RETURN(const JobSummary found, parts_.calls.FindLog(caller, request));
+  if (const std::string* before = FieldOf(query, "before")) {
+    int64_t end = std::numeric_limits<int64_t>::max(), begin = 0;
+    if (*before != "end" && (!absl::SimpleAtoi(*before, &end) || end < 0)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("before=", PrintableText(*before, 60), " is neither a position nor \"end\""));
+    }
+    ADJOIN_ASSIGN_OR_RETURN(const ReadLogsResponse response,
+                            parts_.calls.LogLinesBefore(found.job_id(), request, end, &begin));
+    return absl::StrCat("{\"begin\":\"", begin, "\",", JsonText(response, /*lines=*/false).substr(1));
+  }
   ADJOIN_ASSIGN_OR_RETURN(const ReadLogsResponse response,
                           parts_.calls.LogLines(found.job_id(), request, static_cast<int64_t>(from), /*flush=*/false));
   return JsonText(response, /*lines=*/false);
+}
+
+absl::Status PageAnswers::ReadStream(ArtifactStream& stream,
+                                     const std::function<absl::StatusOr<bool>(absl::string_view)>& take) const {
+  const Deadline deadline = Deadline::After(kFileLimit);
+  while (true) {
+    // Its error names the worker.
+    absl::StatusOr<std::optional<ArtifactChunk>> chunk =
+        stream.Next([this] { return !stopping_; }, deadline.Remaining());
+    if (stopping_ && !chunk.ok()) return absl::UnavailableError("the coordinator stops");
+    ADJOIN_RETURN_IF_ERROR(chunk.status());
+    if (!chunk->has_value()) return absl::OkStatus();
+    ADJOIN_ASSIGN_OR_RETURN(const bool more, take((*chunk)->data()));
+    if (!more) return absl::OkStatus();
+    if (deadline.Expired()) {
+      return absl::DeadlineExceededError(
+          absl::StrCat("the file is not whole after ", absl::FormatDuration(kFileLimit), "; `adjoin get` fetches it"));
+    }
+  }
+}
+
+absl::StatusOr<std::string> PageAnswers::Timeline(const Caller& caller, const std::string& job,
+                                                  const Fields& query) const {
+  ADJOIN_RETURN_IF_ERROR(CheckName(job));
+  const std::string* file = FieldOf(query, "file");
+  if (file == nullptr || !IsTraceFile(*file)) {
+    return absl::InvalidArgumentError(absl::StrCat("file=", file == nullptr ? "" : PrintableText(*file, 60),
+                                                   " is not the name of a trace, as trace-41-45.pftrace"));
+  }
+  TraceTimeline::Wanted wanted;
+  ADJOIN_ASSIGN_OR_RETURN(wanted.step, NumberIn(query, "step", 1, std::numeric_limits<int64_t>::max()));
+  ADJOIN_ASSIGN_OR_RETURN(const uint64_t first, NumberIn(query, "first_rank", 0, kMostRank));
+  ADJOIN_ASSIGN_OR_RETURN(const uint64_t ranks,
+                          NumberIn(query, "ranks", TraceTimeline::kMostRanks, TraceTimeline::kMostRanks));
+  wanted.first_rank = static_cast<int>(first);
+  wanted.ranks = static_cast<int>(ranks);
+  GetArtifactRequest request;
+  request.set_job_id(job);
+  request.set_name(*file);
+  request.set_unfinished(true);
+  ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<ArtifactStream> stream, parts_.calls.OpenArtifact(caller, request));
+  TraceTimeline timeline(wanted);
+  size_t bytes = 0;
+  ADJOIN_RETURN_IF_ERROR(ReadStream(*stream, [&](absl::string_view part) -> absl::StatusOr<bool> {
+    ADJOIN_RETURN_IF_ERROR(timeline.Take(part));
+    bytes += part.size();
+    return bytes < kTraceBytes;
+  }));
+  const int64_t left_out = std::max<int64_t>(0, stream->total_bytes() - static_cast<int64_t>(bytes));
+  return absl::StrCat("{\"bytes_left_out\":", left_out, ",", timeline.Json().substr(1));
+}
+
+absl::StatusOr<std::string> PageAnswers::Trace(const Caller& caller, const std::string& job,
+                                               const Fields& query) const {
+  ADJOIN_RETURN_IF_ERROR(CheckName(job));
+  TraceJobRequest request;
+  ADJOIN_ASSIGN_OR_RETURN(const uint64_t steps, NumberIn(query, "steps", 1, std::numeric_limits<uint32_t>::max()));
+  request.set_job_id(job);
+  request.set_steps(static_cast<uint32_t>(steps));
+  request.set_request_id(NewRequestId());
+  ADJOIN_RETURN_IF_ERROR(parts_.calls.Trace(caller, request).status());
+  return TextOf({{"done", "trace"}, {"request_id", request.request_id()}});
 }
 
 absl::StatusOr<std::string> PageAnswers::Metrics(const Caller& caller, const std::string& job,
@@ -218,22 +294,17 @@ absl::StatusOr<std::string> PageAnswers::Metrics(const Caller& caller, const std
   request.set_unfinished(true);
   ADJOIN_ASSIGN_OR_RETURN(const uint64_t from, NumberIn(query, "from", 0, kMost));
   ADJOIN_ASSIGN_OR_RETURN(const uint64_t epoch, NumberIn(query, "epoch", 0, kMost));
+  ADJOIN_ASSIGN_OR_RETURN(const size_t most, NumberIn(query, "most", kMetricsBytes, kMetricsBytes));
   request.set_from(from);
   request.set_from_epoch(epoch);
   ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<ArtifactStream> stream, parts_.calls.OpenArtifact(caller, request));
-  const Deadline deadline = Deadline::After(kMetricsLimit);
   const uint64_t begin = stream->epoch() == epoch ? from : 0;
   std::string text;
-  while (text.size() < kMetricsBytes) {
-    // Its error names the worker.
-    absl::StatusOr<std::optional<ArtifactChunk>> chunk =
-        stream->Next([this] { return !stopping_; }, deadline.Remaining());
-    if (stopping_ && !chunk.ok()) return absl::UnavailableError("the coordinator stops");
-    ADJOIN_RETURN_IF_ERROR(chunk.status());
-    if (!chunk->has_value()) break;
-    text += (*chunk)->data();
-  }
-  text.resize(std::min(text.size(), kMetricsBytes));
+  ADJOIN_RETURN_IF_ERROR(ReadStream(*stream, [&](absl::string_view bytes) {
+    absl::StrAppend(&text, bytes);
+    return text.size() < most;
+  }));
+  text.resize(std::min(text.size(), most));
   const size_t end = text.rfind('\n');  // a line that is not whole yet comes with the next answer
   text.resize(end == std::string::npos ? 0 : end + 1);
   const uint64_t total = begin + static_cast<uint64_t>(std::max<int64_t>(stream->total_bytes(), 0));

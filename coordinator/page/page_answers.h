@@ -11,10 +11,13 @@
 
 #include <atomic>
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "coordinator/page/list_cache.h"
 #include "coordinator/page/plan_pictures.h"
 #include "coordinator/planning/spec_planner.h"
@@ -29,6 +32,7 @@ class PageAnswers {
   using Fields = std::map<std::string, std::string>;  // of a request's query
   static constexpr size_t kMostRows = 200;            // jobs or workers in one answer
   static constexpr size_t kMetricsBytes = 1 << 20;    // of metrics.jsonl in one answer
+  static constexpr size_t kTraceBytes = 64 << 20;     // of a trace that are read for one answer
   static constexpr size_t kMostDifferences = 500;
   static constexpr int kMostRanks = 500;  // in one answer
 
@@ -59,23 +63,35 @@ class PageAnswers {
   absl::StatusOr<std::string> Job(const Caller& caller, const std::string& job, const Fields& query) const;
   // ReadEvents: {"event": [...]}, at most 1000.
   absl::StatusOr<std::string> Events(const Caller& caller, const std::string& job, const Fields& query) const;
-  // ReadLogs: {"line": [...], "next": "1234", "job_id": "job-17"}; there are no more yet where `next` is `from`.
+  // ReadLogs: {"line": [...], "next": "1234", "job_id": "job-17"}; there are no more yet where `next` is `from`. With
+  // `before` the lines that end there, and "begin": "1000", which is `before` where there are none; "end" means the
+  // end.
   absl::StatusOr<std::string> Logs(const Caller& caller, const std::string& job, const Fields& query) const;
   // GetArtifact: {"epoch": 7, "from": 0, "next": 8192, "total": 8192, "text": "{...}\n..."}, whole lines of the newest
-  // attempt's file from byte `from` on; from its begin where `epoch` is not that attempt's. Errors also:
-  // kDeadlineExceeded (the worker has not sent it within 10 s).
+  // attempt's file from byte `from` on, at most `most` bytes; from its begin where `epoch` is not that attempt's.
+  // Errors also: kDeadlineExceeded (the worker has not sent it within 10 s).
   absl::StatusOr<std::string> Metrics(const Caller& caller, const std::string& job, const Fields& query) const;
   // DescribeJob: {"difference": [{"path", "a", "b", "a_written", "b_written"}], "left_out": 0}. Errors also:
   // kPermissionDenied (a job whose spec the caller may not read).
   absl::StatusOr<std::string> Difference(const Caller& caller, const std::string& a, const std::string& b) const;
   // DescribeJob: a page of HTML without scripts. Errors also: as UserCalls::ReadPlan, PlanPictures::Of.
   absl::StatusOr<std::string> PlanPicture(const Caller& caller, const std::string& job);
+  // GetArtifact: what TraceTimeline::Json has of `step` of the trace `file`, of TraceTimeline::kMostRanks ranks at most
+  // from `first_rank` on, and "bytes_left_out": of the file, beyond kTraceBytes. Errors also: kInvalidArgument (no name
+  // of a trace), kDataLoss, kDeadlineExceeded (as Metrics).
+  absl::StatusOr<std::string> Timeline(const Caller& caller, const std::string& job, const Fields& query) const;
+  // TraceJob of the next `steps`: {"done": "trace", "request_id": "7f3a..."}
+  absl::StatusOr<std::string> Trace(const Caller& caller, const std::string& job, const Fields& query) const;
   // CancelJob, HoldJob, ReleaseJob, RetryJob; `action`: "cancel". {"done": "cancel"}
   absl::StatusOr<std::string> Change(const Caller& caller, const std::string& job, const std::string& action);
 
  private:
   absl::StatusOr<ListJobsResponse> List(const ListJobsRequest& request) const;
   absl::StatusOr<DescribeJobResponse> Described(const Caller& caller, const std::string& job) const;
+  // Gives the stream's bytes to `take` until there are no more, or it returns false. Errors: its own;
+  // kDeadlineExceeded, kUnavailable.
+  absl::Status ReadStream(ArtifactStream& stream,
+                          const std::function<absl::StatusOr<bool>(absl::string_view bytes)>& take) const;
 
   const Parts parts_;
   std::atomic<bool> stopping_{false};

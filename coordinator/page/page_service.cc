@@ -144,6 +144,7 @@ absl::string_view CallOf(absl::string_view action) {
   if (action == "hold") return "HoldJob";
   if (action == "release") return "ReleaseJob";
   if (action == "retry") return "RetryJob";
+  if (action == "trace") return "TraceJob";
   return "";
 }
 
@@ -188,8 +189,9 @@ absl::StatusOr<HttpResponse> PageService::Route(const HttpRequest& request) {
   if (const absl::string_view method = CallOf(what); !method.empty()) {
     if (request.method != "POST") return WrongMethod(request, "POST");
     ADJOIN_RETURN_IF_ERROR(CheckAction(request));
-    return Call(request, method, Cost::kLittle,
-                [&](const Caller& caller) { return answers_.Change(caller, job, what); });
+    return Call(request, method, Cost::kLittle, [&](const Caller& caller) {
+      return what == "trace" ? answers_.Trace(caller, job, request.query) : answers_.Change(caller, job, what);
+    });
   }
   if (!Reads(request)) return WrongMethod(request, "GET");
   const auto& query = request.query;
@@ -225,6 +227,10 @@ absl::StatusOr<HttpResponse> PageService::Route(const HttpRequest& request) {
   if (what == "metrics") {
     return Call(request, "GetArtifact", Cost::kWorker,
                 [&](const Caller& caller) { return answers_.Metrics(caller, job, query); });
+  }
+  if (what == "timeline") {
+    return Call(request, "GetArtifact", Cost::kWorker,
+                [&](const Caller& caller) { return answers_.Timeline(caller, job, query); });
   }
   if (what == "plan.html") {
     ADJOIN_ASSIGN_OR_RETURN(HttpResponse response,

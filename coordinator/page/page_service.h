@@ -13,11 +13,12 @@
 //   GET  /api/workers?from=&count=            a page of its workers
 //   GET  /api/jobs/JOB?spec=1&ranks_from=     DescribeJobResponse with some of its ranks, and what the caller may do
 //   GET  /api/jobs/JOB/events?after=          ReadEventsResponse
-//   GET  /api/jobs/JOB/logs?from=&rank=       ReadLogsResponse
-//   GET  /api/jobs/JOB/metrics?from=&epoch=   lines of metrics.jsonl
+//   GET  /api/jobs/JOB/logs?from=&before=&rank=           ReadLogsResponse
+//   GET  /api/jobs/JOB/metrics?from=&epoch=&most=         lines of metrics.jsonl
+//   GET  /api/jobs/JOB/timeline?file=&step=&first_rank=   a step of a trace
 //   GET  /api/jobs/JOB/plan.html              planner/picture's page of its plan
 //   GET  /api/difference?a=JOB&b=JOB          what differs in two specs
-//   POST /api/jobs/JOB/cancel, hold, release, retry
+//   POST /api/jobs/JOB/cancel, hold, release, retry, trace?steps=
 //   GET, POST /sign-in, POST /sign-out
 #ifndef ADJOIN_COORDINATOR_PAGE_PAGE_SERVICE_H_
 #define ADJOIN_COORDINATOR_PAGE_PAGE_SERVICE_H_

@@ -236,6 +236,13 @@ TEST_F(TraceTest, TheSlowRankIsNamed) {
   for (std::string line; std::getline(text, line);) {
     const Json parsed = Json::parse(line);
     EXPECT_GT(parsed["replayed_seconds"].get<double>(), 0);
+    const std::vector<std::string> layers = parsed["computed_layer"];
+    ASSERT_EQ(layers.front(), "conv1");
+    ASSERT_EQ(parsed["computed_seconds"].size(), 4 * layers.size());
+    ASSERT_EQ(parsed["computed_median_seconds"].size(), 4 * layers.size());
+    for (size_t rank = 0; rank < 4; ++rank) {
+      EXPECT_GT(parsed["computed_seconds"][rank * layers.size()].get<double>(), 0) << "conv1 on rank " << rank;
+    }
     const uint64_t step = parsed["step"];
     if (step <= begin || step > end) continue;
     ++measured;

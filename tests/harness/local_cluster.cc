@@ -111,7 +111,10 @@ absl::StatusOr<std::unique_ptr<ChildProgram>> LocalCluster::StartProgram(std::ve
 
 absl::Status LocalCluster::StartWorker(int node) {
   std::string name = absl::StrCat("worker-", node);
-  const auto other_root = options_.output_root.find(node);
+  const auto root = [node](const std::map<int, std::string>& others, const std::string& own) {
+    const auto other = others.find(node);
+    return other == others.end() ? own : other->second;
+  };
   const auto memory = options_.memory_bytes.find(node);
   const std::string binary = options_.worker_binary.empty() ? "worker/adjoin-worker" : options_.worker_binary;
   std::vector<std::string> command = {
@@ -125,9 +128,9 @@ absl::Status LocalCluster::StartWorker(int node) {
       "--memory",
       absl::StrCat(memory != options_.memory_bytes.end() ? memory->second : uint64_t{1} << 40),
       "--data-root",
-      data_root_,
+      root(options_.data_root, data_root_),
       "--output-root",
-      other_root != options_.output_root.end() ? other_root->second : output_root_,
+      root(options_.output_root, output_root_),
       "--state-dir",
       absl::StrCat(folder_, "/", name),
       "--rank-binary",
@@ -291,6 +294,7 @@ absl::Status LocalCluster::RestartCoordinator() {
 LocalCluster::CliResult LocalCluster::Cli(const std::vector<std::string>& arguments) {
   std::vector<std::string> command = {Runfile("cli/adjoin")};
   command.insert(command.end(), arguments.begin(), arguments.end());
+  command.insert(command.end(), options_.cli_flags.begin(), options_.cli_flags.end());
   CliResult result;
   std::vector<std::string> environment = options_.environment;
   environment.push_back("ADJOIN_COORDINATOR=" + address_);

@@ -44,9 +44,11 @@ struct LocalClusterOptions {
   std::vector<std::string> environment;                   // for all programs: "UCX_TLS=tcp,self"
   ProgramOptions coordinator;                             // for the coordinator only
   std::map<int, ProgramOptions> worker;                   // by daemon
-  std::map<int, std::string> output_root;                 // by daemon: an existing folder instead of the cluster's
+  std::map<int, std::string> data_root;                   // by daemon: an existing folder instead of the cluster's
+  std::map<int, std::string> output_root;                 // likewise
   std::string worker_binary;                              // among the runfiles; empty: //worker:adjoin-worker
   std::shared_ptr<grpc::ChannelCredentials> credentials;  // for stub() and all methods that use it; null: plain text
+  std::vector<std::string> cli_flags;                     // for Cli(), after its arguments
   std::string listen = "127.0.0.1:0";                     // the coordinator's
   std::map<int, uint64_t> memory_bytes;  // by daemon: for ranks; others offer 1 TiB, so that no machine refuses a job
   std::string coordinator_state;         // an existing folder for its state; empty: in the cluster's own

@@ -26,6 +26,9 @@ KEYS = {
     "ArrowRight": ("ArrowRight", 39, None),
     "Home": ("Home", 36, None),
     "End": ("End", 35, None),
+    "ArrowDown": ("ArrowDown", 40, None),
+    "+": ("Equal", 187, "+"),
+    "0": ("Digit0", 48, "0"),
     " ": ("Space", 32, " "),
 }
 
@@ -50,10 +53,11 @@ class Browser:
 
         flags = ["--headless=new", "--remote-debugging-pipe", f"--user-data-dir={self.folder}", "--no-first-run",
                  "--disable-gpu", "--disable-extensions", "--disable-background-networking", "--disable-sync",
-                 "--disable-component-update", "--ignore-certificate-errors", "--force-color-profile=srgb"]
+                 "--disable-component-update", "--ignore-certificate-errors", "--force-color-profile=srgb", "--disable-dev-shm-usage"]
         if os.geteuid() == 0:
             flags.append("--no-sandbox")
         self._process = subprocess.Popen([program, *flags, "about:blank"], preexec_fn=descriptors, close_fds=False,
+                                         env={**os.environ, "HOME": self.folder},
                                          stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                          stderr=subprocess.DEVNULL, start_new_session=True)
         os.close(to_browser)
@@ -106,7 +110,7 @@ class Browser:
         data = json.dumps(message).encode() + b"\0"
         while data:
             data = data[os.write(self._out, data):]
-        limit = time.monotonic() + 60
+        limit = time.monotonic() + 180
         while True:
             answer = self._message(limit)
             if answer.get("id") == message["id"]:
@@ -143,7 +147,7 @@ class Browser:
             raise BrowserError(details.get("exception", {}).get("description", details["text"]))
         return result["result"].get("value")
 
-    def wait(self, condition, seconds=30):
+    def wait(self, condition, seconds=300):
         """Waits until the expression is true."""
         limit = time.monotonic() + seconds
         while True:

@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "worker/trace/perfetto_trace.pb.h"
+#include "proto/perfetto_trace.pb.h"
 
 namespace adjoin {
 namespace {

@@ -35,6 +35,7 @@ class Search {
     found.replayed = step_;
     if (step_ <= 0 || graph_.ranks() < 2) return found;
     SumWork();
+    AddComputed(found);
     std::vector<Candidate> candidates;
     for (int rank = 0; rank < graph_.ranks(); ++rank) {
       AddCompute(rank, candidates);
@@ -64,7 +65,8 @@ class Search {
 
  private:
   static constexpr std::size_t kMostReplayed = 30;
-  static constexpr double kLate = 1.5;  // times the median
+  static constexpr double kLate = 1.5;        // times the median
+  static constexpr double kMostOfAll = 0.75;  // of what several links exceed their medians by
 
   void SumWork() {
     work_.resize(static_cast<std::size_t>(graph_.ranks()));
@@ -91,12 +93,44 @@ class Search {
     return part < 0 ? 0 : work_of_(rank, part / 2);
   }
 
-  // What a part would take on this rank at the rate of the median; what it takes, where that is less.
-  double LikeOthers(int rank, int32_t part) const {
-    const double taken = work_[static_cast<std::size_t>(rank)].at(part);
+  // What a part would take on this rank at the rate of the median; what it takes, where it has no like.
+  double AtMedianRate(int rank, int32_t part) const {
     const auto rate = rates_.find(part);
     const double size = SizeOf(rank, part);
-    return rate == rates_.end() || size <= 0 ? taken : std::min(taken, rate->second * size);
+    return rate == rates_.end() || size <= 0 ? work_[static_cast<std::size_t>(rank)].at(part) : rate->second * size;
+  }
+  // Likewise, but no more than it takes.
+  double LikeOthers(int rank, int32_t part) const {
+    return std::min(work_[static_cast<std::size_t>(rank)].at(part), AtMedianRate(rank, part));
+  }
+
+  void AddComputed(SlowParts& found) const {
+    const std::size_t ranks = work_.size();
+    std::map<int, LayerOnRanks> layers;
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      for (const auto& [part, seconds] : work_[rank]) {
+        if (part < 0) continue;
+        LayerOnRanks& layer = layers[part / 2];
+        layer.seconds.resize(ranks);
+        layer.median.resize(ranks);
+        layer.seconds[rank] += seconds;
+        layer.median[rank] += AtMedianRate(static_cast<int>(rank), part);
+      }
+    }
+    std::vector<std::pair<double, int>> by_excess;  // the largest first
+    for (auto& [index, layer] : layers) {
+      layer.layer = index;
+      double most = 0;
+      for (std::size_t rank = 0; rank < ranks; ++rank) {
+        most = std::max(most, layer.seconds[rank] - layer.median[rank]);
+      }
+      by_excess.emplace_back(-most, index);
+    }
+    std::sort(by_excess.begin(), by_excess.end());
+    const std::size_t room = static_cast<std::size_t>(SlowParts::kMostComputed) / ranks;
+    for (std::size_t i = room; i < by_excess.size(); ++i) layers.erase(by_excess[i].second);
+    found.computed_left_out = static_cast<int>(by_excess.size() - layers.size());
+    for (auto& [index, layer] : layers) found.computed.push_back(std::move(layer));
   }
 
   void AddCompute(int rank, std::vector<Candidate>& candidates) const {
@@ -164,7 +198,7 @@ class Search {
   }
 
   // A rank that is late with messages of several others is slow itself, and no link: it does not get to run. Its links
-  // are one candidate, with what it computes.
+  // are one candidate, with what it computes. Where one link has most of what is late, it is that link.
   void JoinLinksIntoSlowRanks(std::vector<Candidate>& candidates) const {
     for (int rank = 0; rank < graph_.ranks(); ++rank) {
       std::set<int> senders;
@@ -179,12 +213,15 @@ class Search {
       Candidate joined;
       joined.found = {.kind = Kind::kCompute, .rank = rank};
       joined.takes_in = true;
+      double most = 0;
       for (const Candidate& link : candidates) {
         if (!is_late(link)) continue;
+        most = std::max(most, link.excess);
         joined.excess += link.excess;
         joined.found.seconds += link.found.seconds;
         joined.found.median += link.found.median;
       }
+      if (most > kMostOfAll * joined.excess) continue;
       const auto computes = std::find_if(candidates.begin(), candidates.end(), [&](const Candidate& one) {
         return one.found.kind == Kind::kCompute && one.found.rank == rank;
       });

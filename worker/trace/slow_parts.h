@@ -3,7 +3,8 @@
 // the step is replayed: the time that is saved is what it costs. Where several things are slow at once, replacing one
 // of them may save nothing, since the others are waited for all the same: then it costs what it takes once all others
 // are replaced. A rank that only waits costs nothing. A rank that takes in messages of several others late is slow
-// itself, not its links: it does not get to run, as where its node does other work, too.
+// itself, not its links: it does not get to run, as where its node does other work, too. But where one link has most of
+// what they are late by, it is that link, and the others are late by chance.
 //
 //   const SlowParts found = FindSlowParts(steps, [&](int rank, int layer) { return cells[layer][rank]; });
 //   // found.parts[0]: rank 3, 1.7 ms, most of it in layer 5
@@ -30,12 +31,23 @@ struct SlowPartFound {
   double median = 0;   // of its like
 };
 
+// What ranks computed of one layer, forward and backward.
+struct LayerOnRanks {
+  int layer = 0;
+  // By rank. What it would be at the rate of the median rank; 0: the rank computes nothing of it.
+  std::vector<double> seconds, median;
+};
+
 struct SlowParts {
   static constexpr int kMostParts = 10;
+  static constexpr int kMostComputed = 2048;  // ranks times layers, in `computed`
   static constexpr double kLeastCost = 0.01;  // of the step: less is chance
 
   double replayed = 0;               // seconds of the step, with nothing replaced
   std::vector<SlowPartFound> parts;  // the costliest first
+  // By layer; where there is no room for all, those of which a rank exceeds its median by most.
+  std::vector<LayerOnRanks> computed;
+  int computed_left_out = 0;  // layers
 };
 
 // `work_of`: how much a layer computes on a rank, in any unit, as the number of its cells: ranks are compared by their

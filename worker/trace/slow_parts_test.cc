@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -213,6 +214,14 @@ TEST(SlowPartsTest, NamesTheRankAndItsLayerAndNotThoseThatWait) {
   EXPECT_NEAR(found.parts[0].cost, 0.017, 1e-9);  // 10 + 1 + 10 + 1 + 20 + 1 are left
   EXPECT_NEAR(found.parts[0].seconds, 0.048, 1e-9);
   EXPECT_NEAR(found.parts[0].median, 0.030, 1e-9);
+  ASSERT_EQ(found.computed.size(), 2u);
+  EXPECT_EQ(found.computed[1].layer, 1);
+  for (size_t rank = 0; rank < 4; ++rank) {
+    EXPECT_NEAR(found.computed[0].seconds[rank], 0.010, 1e-9);
+    EXPECT_NEAR(found.computed[0].median[rank], 0.010, 1e-9);
+    EXPECT_NEAR(found.computed[1].seconds[rank], rank == 3 ? 0.048 : 0.030, 1e-9);
+    EXPECT_NEAR(found.computed[1].median[rank], 0.030, 1e-9);
+  }
 }
 
 TEST(SlowPartsTest, NothingIsSlowWhereWorkIsCutUnevenly) {
@@ -276,6 +285,25 @@ TEST(SlowPartsTest, ARankThatIsLateWithAllMessagesIsSlowAndNotItsLinks) {
   EXPECT_GT(found.parts[0].seconds, 2 * found.parts[0].median);
 }
 
+TEST(SlowPartsTest, ASlowLinkBesideOneThatIsLateByChanceIsNoSlowRank) {
+  Recording step(4);
+  for (int turn = 0; turn < 3; ++turn) {
+    for (int rank = 0; rank < 4; ++rank) step.Work(rank, PartOf(0, false), 10 * kMs);
+    for (int from = 0; from < 4; ++from) {
+      for (int to = 0; to < 4; ++to) {
+        const int64_t taken = to != 2 ? kMs : from == 1 ? 40 * kMs : from == 3 ? 2 * kMs : kMs;
+        if (from != to) step.Move(from, to, taken, 100000);
+      }
+    }
+  }
+  const SlowParts found = FindSlowParts(step.Finish(), Equal);
+  ASSERT_FALSE(found.parts.empty());
+  EXPECT_EQ(found.parts[0].kind, Kind::kLink);
+  EXPECT_EQ(found.parts[0].rank, 1);
+  EXPECT_EQ(found.parts[0].peer, 2);
+  for (const SlowPartFound& part : found.parts) EXPECT_NE(part.kind, Kind::kCompute) << "rank " << part.rank;
+}
+
 TEST(SlowPartsTest, ASlowFileIsNamedAsThat) {
   Recording step(3);
   for (int rank = 0; rank < 3; ++rank) step.Work(rank, StepOp::kData, (rank == 1 ? 21 : 1) * kMs);
@@ -287,6 +315,29 @@ TEST(SlowPartsTest, ASlowFileIsNamedAsThat) {
   EXPECT_EQ(found.parts[0].rank, 1);
   EXPECT_NEAR(found.parts[0].cost, 0.020, 1e-9);
   EXPECT_NEAR(found.parts[0].median, 0.001, 1e-9);
+}
+
+// Cells of ranks and layers have a limit: the layers that deviate most stay, in their order.
+TEST(SlowPartsTest, OfManyLayersThoseThatDeviateMostAreTold) {
+  constexpr int kRanks = 64, kLayers = 40;
+  Recording step(kRanks);
+  for (int layer = 0; layer < kLayers; ++layer) {
+    for (int rank = 0; rank < kRanks; ++rank) {
+      const bool slow = rank == 5 && layer % 10 == 3;
+      step.Work(rank, PartOf(layer, false), slow ? 20 * kMs : rank == 63 && layer == 7 ? kMs : 10 * kMs);
+    }
+  }
+  const SlowParts found = FindSlowParts(step.Finish(), Equal);
+  ASSERT_EQ(found.computed.size(), static_cast<size_t>(SlowParts::kMostComputed / kRanks));
+  EXPECT_EQ(found.computed_left_out, kLayers - SlowParts::kMostComputed / kRanks);
+  std::set<int> layers;
+  for (const LayerOnRanks& layer : found.computed) {
+    ASSERT_EQ(layer.seconds.size(), static_cast<size_t>(kRanks));
+    EXPECT_TRUE(layers.empty() || layer.layer > *layers.rbegin());
+    layers.insert(layer.layer);
+    EXPECT_NEAR(layer.median[63], 0.010, 1e-9) << "also of a rank that is faster, as in layer 7";
+  }
+  for (const int layer : {3, 13, 23, 33}) EXPECT_EQ(layers.count(layer), 1u) << layer;
 }
 
 TEST(SlowPartsTest, NothingToCompare) {

@@ -25,7 +25,7 @@
 #include "primitives/geometry/layout.h"
 #include "primitives/geometry/movement_plan.h"
 #include "primitives/transport/transport_ranks.h"
-#include "worker/trace/perfetto_trace.pb.h"
+#include "proto/perfetto_trace.pb.h"
 #include "worker/trace/read_trace.h"
 
 namespace adjoin {

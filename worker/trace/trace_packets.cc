@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "worker/trace/perfetto_trace.pb.h"
+#include "proto/perfetto_trace.pb.h"
 
 namespace adjoin {
 namespace {

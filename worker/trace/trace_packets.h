@@ -1,4 +1,4 @@
-// What one rank has recorded, as packets of a Perfetto trace (perfetto_trace.proto).
+// What one rank has recorded, as packets of a Perfetto trace (proto/perfetto_trace.proto).
 //
 //   ADJOIN_RETURN_IF_ERROR(WriteTracePackets({.rank = 2, .recorded = &recorded, ...}, [&](absl::string_view packets) {
 //     return file.Write(packets);

@@ -44,6 +44,6 @@ export const jobPath = (job) => "/api/jobs/" + encodeURIComponent(job);
 
 export const get = (path, query = {}) => ask(path + fields(query), {});
 
-// `action`: "cancel", "hold", "release" or "retry". The header is what no other site can make a browser send.
-export const act = (job, action) =>
-  ask(`${jobPath(job)}/${action}`, {method: "POST", headers: {"X-Adjoin-Action": action}});
+// `action`: "cancel", "hold", "release", "retry" or "trace". The header is what no other site can make a browser send.
+export const act = (job, action, query = {}) =>
+  ask(`${jobPath(job)}/${action}` + fields(query), {method: "POST", headers: {"X-Adjoin-Action": action}});

@@ -47,7 +47,7 @@ export function chart({title, runs, width, log, weight, mark, onMark}) {
         el("line", {x1: kLeft, x2: width - kRight, y1: y(value), y2: y(value)}),
         el("text", {x: kLeft - 6, y: y(value) + 4, "text-anchor": "end"}, number(value)))),
       ticks(first, last, false).filter(Number.isInteger).map((step) => el("text", {class: "tick", x: x(step),
-        y: kHeight - 8, "text-anchor": step === first ? "start" : x(step) > width - 40 ? "end" : "middle"}, step)),
+        y: kHeight - 8, "text-anchor": anchor(x(step), String(step), width)}, step)),
       shown.map(({points, i}) => (points.length === 1 ?
         el("circle", {class: `run${i % 6} dot`, cx: x(points[0][0]), cy: y(points[0][1]), r: 3}) :
         el("path", {class: `run${i % 6}`, d: path(points, x, y)}))),
@@ -102,6 +102,12 @@ export function ticks(low, high, log) {
 
 const path = (points, x, y) => points.map(([step, value], i) =>
   `${i === 0 ? "M" : "L"}${x(step).toFixed(1)} ${y(value).toFixed(1)}`).join("");
+
+// A label at the end of an axis stays within the picture.
+function anchor(x, text, width) {
+  const half = text.length * 3.6;  // pixels
+  return x - half < 0 ? "start" : x + half > width - 2 ? "end" : "middle";
+}
 
 function nearest(points, step) {
   if (points.length === 0) return null;

@@ -1,7 +1,8 @@
 // Makes and updates elements. Text is only ever set as text: nothing here, or anywhere on the page, reads markup.
 
 const kSvg = "http://www.w3.org/2000/svg";
-const kSvgTags = new Set(["svg", "path", "line", "rect", "circle", "text", "g", "polyline", "title"]);
+const kSvgTags = new Set(["svg", "path", "line", "rect", "circle", "text", "g", "polyline", "title", "defs",
+  "pattern"]);
 
 // el("a", {href: "#/jobs", onclick: open}, "Jobs"): properties that begin with "on" are listeners, others attributes;
 // one that is null, undefined or false is left out. Children are nodes, texts, numbers or lists of these.
@@ -24,7 +25,7 @@ function add(parent, children) {
 }
 
 const kListeners = ["onclick", "onchange", "oninput", "onsubmit", "onkeydown", "onpointermove", "onpointerleave",
-  "onscroll"];
+  "onpointerdown", "onpointerup", "ondblclick", "onwheel", "onscroll"];
 
 // Makes the children of `parent` what `made` says, and leaves alone what is so already: focus, scroll positions and
 // what somebody types stay. Children are told apart by their attribute data-key, or by their place. One with data-own

@@ -8,9 +8,12 @@ import {LogsTab} from "./logs_tab.js";
 import {buttonsOf, jobLink, progressOf, progressText, stateOf} from "./parts.js";
 import {PlanTab} from "./plan_tab.js";
 import {RanksTab} from "./ranks_tab.js";
+import {SlowTab} from "./slow_tab.js";
 import {time} from "./text.js";
+import {TimelineTab} from "./timeline_tab.js";
 
-const kTabs = [["curves", "Curves", CurvesTab], ["ranks", "Ranks", RanksTab], ["plan", "Plan", PlanTab],
+const kTabs = [["curves", "Curves", CurvesTab], ["ranks", "Ranks", RanksTab],
+  ["timeline", "Timeline", TimelineTab], ["slow", "Who is slow", SlowTab], ["plan", "Plan", PlanTab],
   ["logs", "Logs", LogsTab], ["events", "Events", EventsTab]];
 
 export class JobView {
