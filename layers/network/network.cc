@@ -1,6 +1,7 @@
 #include "layers/network/network.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -26,6 +27,7 @@
 #include "layers/rules/recomputed_runs.h"
 #include "layers/rules/roles.h"
 #include "layers/step_checks.h"
+#include "planner/plan/pipeline_stages.h"
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/layout.h"
 #include "primitives/geometry/shape_text.h"
@@ -324,8 +326,13 @@ absl::StatusOr<std::unique_ptr<Network>> Network::Create(const Plan& plan, const
   state.rank = communicator->rank();
   state.device = TensorDeviceOf(communicator->memory());
   state.place->seed = plan.spec().seed();
+  std::optional<PipelineStages> stages;
+  if (found->training() && plan.spec().train().microbatches_in_flight() > 1) {
+    ADJOIN_ASSIGN_OR_RETURN(stages, PipelineStages::Of(plan));
+  }
   for (const OperatorPlan& op : state.program.op()) {
-    ADJOIN_ASSIGN_OR_RETURN(std::shared_ptr<Movement> movement, CreateMovement(op, communicator));
+    const bool sends_ahead = stages.has_value() && stages->Between(op);
+    ADJOIN_ASSIGN_OR_RETURN(std::shared_ptr<Movement> movement, CreateMovement(op, communicator, sends_ahead));
     state.movements.push_back(std::move(movement));
   }
   for (const ValuePlan& value : state.program.value()) {

@@ -6,7 +6,8 @@
 
 namespace adjoin {
 
-absl::StatusOr<std::shared_ptr<Movement>> CreateMovement(const OperatorPlan& op, Communicator* communicator) {
+absl::StatusOr<std::shared_ptr<Movement>> CreateMovement(const OperatorPlan& op, Communicator* communicator,
+                                                         bool sends_ahead) {
   const auto with_name = [&op](const absl::Status& status) {
     return absl::Status(status.code(), absl::StrCat("operator ", op.id(), " \"", op.name(), "\": ", status.message()));
   };
@@ -17,6 +18,7 @@ absl::StatusOr<std::shared_ptr<Movement>> CreateMovement(const OperatorPlan& op,
   options.name = op.name();
   options.fill = op.fill();
   options.differentiable = op.differentiable();
+  options.sends_ahead = sends_ahead;
   auto movement = Movement::Create(communicator, ends->from, ends->to, options);
   if (!movement.ok()) return with_name(movement.status());
   return movement;

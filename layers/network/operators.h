@@ -13,8 +13,10 @@
 
 namespace adjoin {
 
-// Errors: kInvalidArgument, with the operator's name (as DistributionsOf and Movement::Create).
-absl::StatusOr<std::shared_ptr<Movement>> CreateMovement(const OperatorPlan& op, Communicator* communicator);
+// `sends_ahead`: as Movement::Options. Errors: kInvalidArgument, with the operator's name (as DistributionsOf and
+// Movement::Create).
+absl::StatusOr<std::shared_ptr<Movement>> CreateMovement(const OperatorPlan& op, Communicator* communicator,
+                                                         bool sends_ahead = false);
 
 }  // namespace adjoin
 

@@ -1,6 +1,7 @@
 #include "layers/pointwise/activation_functions.h"
 
 #include <cmath>
+#include <map>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -42,7 +43,13 @@ const ActivationFunction* Find(const std::string& name) {
 const std::vector<ActivationFunction>& ActivationFunctions() {
   static const auto* functions = new std::vector<ActivationFunction>{
       {"abs"},
+      {"acos"},
+      {"acosh"},
       {"add", {{"other", std::nullopt}}},
+      {"asin"},
+      {"asinh"},
+      {"atan"},
+      {"atanh"},
       {"celu", {{"alpha", 1.0}}, "alpha must not be 0", [](const Arguments& a) { return a[0] != 0; }},
       {"clamp",
        {{"min", std::nullopt}, {"max", std::nullopt}},
@@ -51,10 +58,16 @@ const std::vector<ActivationFunction>& ActivationFunctions() {
       {"clamp_max", {{"max", std::nullopt}}},
       {"clamp_min", {{"min", std::nullopt}}},
       {"cos"},
+      {"cosh"},
+      {"digamma"},
       {"elu", {{"alpha", 1.0}}},
       {"erf"},
+      {"erfc"},
+      {"erfinv"},
       {"exp"},
+      {"exp2"},
       {"expm1"},
+      {"frac"},
       {"gelu"},
       {"gelu_tanh"},
       {"hardshrink", {{"lambd", 0.5}}},
@@ -65,9 +78,13 @@ const std::vector<ActivationFunction>& ActivationFunctions() {
        "max_val must be above min_val",
        [](const Arguments& a) { return a[1] > a[0]; }},
       {"leaky_relu", {{"negative_slope", 0.01}}},
+      {"lgamma"},
       {"log"},
+      {"log10"},
       {"log1p"},
+      {"log2"},
       {"log_sigmoid"},
+      {"logit"},
       {"mish"},
       {"mul", {{"other", std::nullopt}}},
       {"neg"},
@@ -86,6 +103,8 @@ const std::vector<ActivationFunction>& ActivationFunctions() {
       {"sigmoid"},
       {"silu"},
       {"sin"},
+      {"sinc"},
+      {"sinh"},
       {"softplus",
        {{"beta", 1.0}, {"threshold", 20.0}},
        "beta must not be 0",
@@ -94,11 +113,27 @@ const std::vector<ActivationFunction>& ActivationFunctions() {
       {"softsign"},
       {"sqrt"},
       {"square"},
+      {"tan"},
       {"tanh"},
       {"tanhshrink"},
       {"threshold", {{"threshold", std::nullopt}, {"value", std::nullopt}}},
   };
   return *functions;
+}
+
+ActivationDomain DomainOf(const std::string& name) {
+  static const auto* domains = new std::map<std::string, ActivationDomain>{
+      {"acos", ActivationDomain::kWithinOne},   {"acosh", ActivationDomain::kAboveOne},
+      {"asin", ActivationDomain::kWithinOne},   {"atanh", ActivationDomain::kWithinOne},
+      {"digamma", ActivationDomain::kPositive}, {"erfinv", ActivationDomain::kWithinOne},
+      {"lgamma", ActivationDomain::kPositive},  {"log", ActivationDomain::kPositive},
+      {"log10", ActivationDomain::kPositive},   {"log1p", ActivationDomain::kPositive},
+      {"log2", ActivationDomain::kPositive},    {"logit", ActivationDomain::kFromZeroToOne},
+      {"pow", ActivationDomain::kPositive},     {"reciprocal", ActivationDomain::kPositive},
+      {"root", ActivationDomain::kPositive},    {"rsqrt", ActivationDomain::kPositive},
+      {"sqrt", ActivationDomain::kPositive}};
+  const auto found = domains->find(name);
+  return found == domains->end() ? ActivationDomain::kAll : found->second;
 }
 
 absl::StatusOr<std::vector<double>> ArgumentsOf(const Activation& spec) {

@@ -32,6 +32,12 @@ struct ActivationFunction {
 // In the order of their names.
 const std::vector<ActivationFunction>& ActivationFunctions();
 
+// Where a function has a finite value and finite derivatives, its ends left out.
+enum class ActivationDomain { kAll, kPositive, kAboveOne, kWithinOne, kFromZeroToOne };
+
+// A domain of the function that `name` is, for those who choose inputs; wider ones may exist (log1p above -1).
+ActivationDomain DomainOf(const std::string& name);
+
 // All arguments of `spec`, those that are absent as torch.nn has them.
 // Errors: kInvalidArgument, at fields of Activation (a function that is missing or not known, too few or too many
 // arguments, one out of range).

@@ -17,6 +17,7 @@
 #include "absl/strings/str_join.h"
 #include "layers/pointwise/activation_functions.h"
 #include "primitives/transport/transport_ranks.h"
+#include "tests/vs_serial/activation_inputs.h"
 #include "tests/vs_serial/layer_comparison.h"
 #include "tests/vs_serial/partitioned_run.h"
 #include "tests/vs_serial/random_jobs.h"
@@ -32,7 +33,6 @@ struct SerialFunction {
   std::function<Tensor(const Tensor& x, const Arguments& a)> apply;
   Arguments defaults = {};  // PyTorch's
   std::function<Arguments(RandomJobs& random)> others = {};
-  bool positive = false;  // the only numbers of which it has a value and a derivative
 };
 
 double Hundredths(RandomJobs& random, int64_t lo, int64_t hi) {
@@ -69,13 +69,27 @@ const std::map<std::string, SerialFunction>& SerialFunctions() {
        {[](const Tensor& x, const Arguments& a) { return torch::where(x < a[0], torch::full_like(x, a[0]), x); },
         {},
         One}},
+      {"acos", {[](const Tensor& x, const Arguments&) { return torch::atan2((1 - x * x).sqrt(), x); }}},
+      {"acosh", {[](const Tensor& x, const Arguments&) { return (x + (x * x - 1).sqrt()).log(); }}},
+      {"asin", {[](const Tensor& x, const Arguments&) { return torch::atan2(x, (1 - x * x).sqrt()); }}},
+      {"asinh", {[](const Tensor& x, const Arguments&) { return (x + (x * x + 1).sqrt()).log(); }}},
+      {"atan", {[](const Tensor& x, const Arguments&) { return (x / (x * x + 1).sqrt()).asin(); }}},
+      {"atanh", {[](const Tensor& x, const Arguments&) { return ((1 + x) / (1 - x)).log() / 2; }}},
       {"cos", {[](const Tensor& x, const Arguments&) { return x.cos(); }}},
+      {"cosh", {[](const Tensor& x, const Arguments&) { return (x.exp() + (-x).exp()) / 2; }}},
+      // LibTorch's trigamma, its derivative, has nine digits, so that no other formula has the same.
+      {"digamma", {[](const Tensor& x, const Arguments&) { return x.digamma(); }}},
       {"elu",
        {[](const Tensor& x, const Arguments& a) { return F::elu(x, F::ELUFuncOptions().alpha(a[0])); },
         {1.0},
         OnePositive}},
       {"erf", {[](const Tensor& x, const Arguments&) { return x.erf(); }}},
+      {"erfc", {[](const Tensor& x, const Arguments&) { return 1 - x.erf(); }}},
+      {"erfinv",
+       {[](const Tensor& x, const Arguments&) { return torch::special::ndtri((x + 1) / 2) / std::sqrt(2.0); }}},
+      {"exp2", {[](const Tensor& x, const Arguments&) { return (x * std::log(2.0)).exp(); }}},
       {"expm1", {[](const Tensor& x, const Arguments&) { return x.exp() - 1; }}},
+      {"frac", {[](const Tensor& x, const Arguments&) { return x - x.detach().trunc(); }}},
       {"mul", {[](const Tensor& x, const Arguments& a) { return x * a[0]; }, {}, One}},
       {"neg", {[](const Tensor& x, const Arguments&) { return 0 - x; }}},
       {"rsub", {[](const Tensor& x, const Arguments& a) { return a[0] - x; }, {}, One}},
@@ -101,25 +115,34 @@ const std::map<std::string, SerialFunction>& SerialFunctions() {
         },
         {0.01},
         OnePositive}},
-      {"log", {[](const Tensor& x, const Arguments&) { return x.log2() * std::log(2.0); }, {}, {}, true}},
-      {"log1p", {[](const Tensor& x, const Arguments&) { return (1 + x).log(); }, {}, {}, true}},
+      {"lgamma", {[](const Tensor& x, const Arguments&) { return (x + 1).lgamma() - x.log(); }}},
+      {"log", {[](const Tensor& x, const Arguments&) { return x.log2() * std::log(2.0); }}},
+      {"log10", {[](const Tensor& x, const Arguments&) { return x.log() / std::log(10.0); }}},
+      {"log1p", {[](const Tensor& x, const Arguments&) { return (1 + x).log(); }}},
+      {"log2", {[](const Tensor& x, const Arguments&) { return x.log() / std::log(2.0); }}},
       {"log_sigmoid", {[](const Tensor& x, const Arguments&) { return F::logsigmoid(x); }}},
+      {"logit", {[](const Tensor& x, const Arguments&) { return (x / (1 - x)).log(); }}},
       {"mish", {[](const Tensor& x, const Arguments&) { return F::mish(x); }}},
       {"pow",
        {[](const Tensor& x, const Arguments& a) { return (x.log() * a[0]).exp(); },
         {},
         [](RandomJobs& random) {
           return Arguments{random.Of<double>({-2, -1, -0.5, 0, 0.5, 1, 1.7, 2, 3})};
-        },
-        true}},
-      {"reciprocal", {[](const Tensor& x, const Arguments&) { return 1 / x; }, {}, {}, true}},
+        }}},
+      {"reciprocal", {[](const Tensor& x, const Arguments&) { return 1 / x; }}},
       {"relu", {[](const Tensor& x, const Arguments&) { return F::relu(x); }}},
       {"relu6", {[](const Tensor& x, const Arguments&) { return F::relu6(x); }}},
-      {"root", {[](const Tensor& x, const Arguments&) { return (x.log() / 2).exp(); }, {}, {}, true}},
-      {"rsqrt", {[](const Tensor& x, const Arguments&) { return (x.log() / -2).exp(); }, {}, {}, true}},
+      {"root", {[](const Tensor& x, const Arguments&) { return (x.log() / 2).exp(); }}},
+      {"rsqrt", {[](const Tensor& x, const Arguments&) { return (x.log() / -2).exp(); }}},
       {"selu", {[](const Tensor& x, const Arguments&) { return F::selu(x); }}},
       {"sigmoid", {[](const Tensor& x, const Arguments&) { return torch::sigmoid(x); }}},
       {"silu", {[](const Tensor& x, const Arguments&) { return F::silu(x); }}},
+      {"sinc", {[](const Tensor& x, const Arguments&) {
+         const Tensor angle = torch::where(x == 0, torch::ones_like(x), x * M_PI);
+         // At 0 the first terms of its series, for the derivatives.
+         return torch::where(x == 0, 1 - (x * M_PI).square() / 6, angle.sin() / angle);
+       }}},
+      {"sinh", {[](const Tensor& x, const Arguments&) { return (x.exp() - (-x).exp()) / 2; }}},
       {"softplus",
        {[](const Tensor& x, const Arguments& a) {
           return F::softplus(x, F::SoftplusFuncOptions().beta(a[0]).threshold(a[1]));
@@ -130,8 +153,9 @@ const std::map<std::string, SerialFunction>& SerialFunctions() {
         }}},
       {"softshrink", {[](const Tensor& x, const Arguments& a) { return F::softshrink(x, a[0]); }, {0.5}, OnePositive}},
       {"softsign", {[](const Tensor& x, const Arguments&) { return F::softsign(x); }}},
-      {"sqrt", {[](const Tensor& x, const Arguments&) { return (x.log() / 2).exp(); }, {}, {}, true}},
+      {"sqrt", {[](const Tensor& x, const Arguments&) { return (x.log() / 2).exp(); }}},
       {"square", {[](const Tensor& x, const Arguments&) { return x * x; }}},
+      {"tan", {[](const Tensor& x, const Arguments&) { return x.sin() / x.cos(); }}},
       {"tanh", {[](const Tensor& x, const Arguments&) { return torch::tanh(x); }}},
       {"tanhshrink", {[](const Tensor& x, const Arguments&) { return F::tanhshrink(x); }}},
       {"threshold",
@@ -185,7 +209,9 @@ std::string Compare(uint64_t seed, const std::string& name, const SerialFunction
   // LibTorch 1.13's gradient of hardswish at 3 is 1 in its vectorised kernel and 1.5 in the other one, and which of
   // them computes an element depends on its address.
   Tensor x = RandomValues(random, shape, /*with_kinks=*/name != "hardswish");
-  if (function.positive) x = (x.detach().abs() + 0.2).requires_grad_();
+  // Its poles are elsewhere.
+  const ActivationDomain domain = name == "tan" ? ActivationDomain::kWithinOne : DomainOf(name);
+  x = Within(domain, x.detach()).requires_grad_();
   return CompareLayer(job, random, x, {}, function.apply(x, arguments), TransportKind::kInMemoryDelayed);
 }
 

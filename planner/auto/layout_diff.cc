@@ -12,17 +12,10 @@
 #include "base/number_ranges.h"
 #include "layers/rules/roles.h"
 #include "planner/memory/local_sizes.h"
+#include "planner/plan/pipeline_stages.h"
 
 namespace adjoin {
 namespace {
-
-std::vector<uint32_t> RanksOf(const LayoutPlan& layout) {
-  std::vector<uint32_t> ranks(layout.rank().begin(), layout.rank().end());
-  for (const RankRun& run : layout.ranks()) {
-    for (uint32_t i = 0; i < run.count(); ++i) ranks.push_back(run.first() + i);
-  }
-  return ranks;
-}
 
 // The dim of "S(2)"; -1 for others.
 int SplitDim(const std::string& placement) {

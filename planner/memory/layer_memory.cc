@@ -154,10 +154,11 @@ LayerMemory OfLocalResponseNorm(const LayerPlan& layer, const LayerSizes& sizes)
 // ---- Element by element
 
 LayerMemory OfActivation(const LayerPlan& layer, const LayerSizes& sizes) {
-  static const auto* of_output =
-      new std::set<std::string>{"relu", "sigmoid", "tanh", "exp", "expm1", "reciprocal", "rsqrt", "sqrt"};
-  static const auto* without_input = new std::set<std::string>{"add", "mul", "neg", "root", "rsub", "tanhshrink"};
-  static const auto* in_sum_type = new std::set<std::string>{"hardtanh", "relu6", "mish"};
+  static const auto* of_output = new std::set<std::string>{"exp",   "exp2",    "expm1", "reciprocal", "relu",
+                                                           "rsqrt", "sigmoid", "sqrt",  "tan",        "tanh"};
+  static const auto* without_input =
+      new std::set<std::string>{"add", "frac", "mul", "neg", "root", "rsub", "tanhshrink"};
+  static const auto* in_sum_type = new std::set<std::string>{"hardtanh", "mish", "relu6", "sinc"};
   const std::string& fn = layer.spec().activation().fn();
   Kernel k(layer, sizes, in_sum_type->count(fn) > 0);
   const bool output = of_output->count(fn) > 0;

@@ -45,6 +45,7 @@ void MakeOneStep(JobSpec& job) {
   job.mutable_train()->clear_validate_every();
   job.mutable_train()->clear_early_stop();
   job.mutable_train()->clear_microbatches();
+  job.mutable_train()->clear_microbatches_in_flight();
   job.mutable_precision()->Clear();
   job.mutable_precision()->set_compute("float64");
   for (Dataset& dataset : *job.mutable_dataset()) {

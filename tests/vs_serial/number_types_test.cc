@@ -43,6 +43,7 @@
 #include "primitives/tape.h"
 #include "primitives/transport/transport.h"
 #include "primitives/transport/transport_ranks.h"
+#include "tests/vs_serial/activation_inputs.h"
 #include "tests/vs_serial/loss_types.h"
 #include "tests/vs_serial/number_type_cases.h"
 #include "tests/vs_serial/number_type_outcomes.h"
@@ -84,7 +85,7 @@ Layer LayerOf(const Plan& plan) {
 // What the case's serial function computes, in float64.
 class Serial {
  public:
-  Serial(const LayerCase& of, const Plan& plan, at::ScalarType type, uint64_t seed)
+  Serial(const NumberTypeCase& of, const Plan& plan, at::ScalarType type, uint64_t seed)
       : of_(of),
         spec_(LayerOf(plan)),
         seed_(plan.spec().seed()),
@@ -93,12 +94,12 @@ class Serial {
         parameters_(generator_) {
     const int64_t batch = of.inputs[0].shape[0];
     for (size_t i = 0; i < of.inputs.size(); ++i) {
-      const LayerCaseInput& input = of.inputs[i];
+      const NumberTypeInput& input = of.inputs[i];
       numbers.fields[i == 0 ? "x" : absl::StrCat("x", i)] =
           input.below > 0 ? at::randint(0, input.below, input.shape, generator_, at::kLong) : Normal(input.shape);
-      if (input.positive) {
+      if (input.domain != ActivationDomain::kAll) {
         Tensor& numbers_of_input = numbers.fields[i == 0 ? "x" : absl::StrCat("x", i)];
-        numbers_of_input = Rounded(numbers_of_input.abs() + 0.5, type);
+        numbers_of_input = Rounded(Within(input.domain, numbers_of_input), type);
       }
     }
     numbers.fields["side"] = Normal({batch, 1});
@@ -172,7 +173,7 @@ class Serial {
     return (*BuiltinSerialFunctions().Find(of_.kind))(call);
   }
 
-  const LayerCase& of_;
+  const NumberTypeCase& of_;
   const Layer spec_;
   const uint64_t seed_;
   const at::ScalarType type_;
@@ -254,7 +255,7 @@ absl::StatusOr<std::vector<Results>> Run(const Plan& plan, const Numbers& number
   return results;
 }
 
-std::string NameOf(const LayerCase& of) {
+std::string NameOf(const NumberTypeCase& of) {
   return of.variant.empty() ? of.kind : absl::StrCat(of.kind, " (", of.variant, ")");
 }
 
@@ -264,7 +265,7 @@ std::vector<Tensor> PartsOf(const std::vector<Results>& ranks, const std::functi
   return parts;
 }
 
-void CompareOnce(const LayerCase& of, const TypeOfJob& type, const Plan& plan, Serial& serial, Outcome& outcome) {
+void CompareOnce(const NumberTypeCase& of, const TypeOfJob& type, const Plan& plan, Serial& serial, Outcome& outcome) {
   const Results expected = serial.Once();
   const auto ranks = Run(plan, serial.numbers, type.scalar, /*twice=*/false);
   if (!ranks.ok()) {
@@ -327,7 +328,7 @@ void CompareTwice(const TypeOfJob& type, const Plan& plan, Serial& serial, Outco
 }
 
 // Runs the case in all types, once in a program.
-const Outcome& OutcomeOf(const LayerCase& of) {
+const Outcome& OutcomeOf(const NumberTypeCase& of) {
   static auto* outcomes = new std::map<std::string, Outcome>;
   const auto [entry, unknown] = outcomes->insert({NameOf(of), {}});
   Outcome& outcome = entry->second;
@@ -357,7 +358,7 @@ std::vector<std::string> Kinds() { return BuiltinLayers().Kinds(); }
 // A new kind of layer gets its case in number_type_cases.cc.
 TEST_P(NumberTypesTest, EqualsSerialWithinItsRounding) {
   int cases = 0;
-  for (const LayerCase& of : LayerCases()) {
+  for (const NumberTypeCase& of : NumberTypeCases()) {
     if (of.kind != GetParam()) continue;
     ++cases;
     EXPECT_EQ(OutcomeOf(of).differences, "") << NameOf(of);
@@ -380,7 +381,7 @@ INSTANTIATE_TEST_SUITE_P(Losses, LossTypesTest, testing::ValuesIn(LossTypeCases(
 // `bazel run` writes the page.
 TEST(NumberTypesPageTest, SaysWhatWasSeen) {
   std::vector<OutcomeRow> layers, losses;
-  for (const LayerCase& of : LayerCases()) layers.push_back({of.kind, of.variant, OutcomeOf(of)});
+  for (const NumberTypeCase& of : NumberTypeCases()) layers.push_back({of.kind, of.variant, OutcomeOf(of)});
   for (const LossTypeCase& of : LossTypeCases()) losses.push_back({of.kind, of.variant, LossOutcomeOf(of)});
   const std::string seen = NumberTypesPage(layers, losses);
   if (const char* workspace = getenv("BUILD_WORKSPACE_DIRECTORY"); workspace != nullptr) {
