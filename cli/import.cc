@@ -4,7 +4,6 @@
 
 #include <filesystem>
 #include <iostream>
-#include <memory>
 #include <optional>
 #include <utility>
 
@@ -13,9 +12,10 @@
 #include "absl/strings/str_cat.h"
 #include "base/new_file.h"
 #include "base/status_macros.h"
-#include "importer/archive/pt2_archive.h"
 #include "importer/import_model.h"
 #include "importer/job_text.h"
+#include "importer/model_file.h"
+#include "importer/torchscript/script_inliner.h"
 #include "planner/spec/spec_include.h"
 
 namespace adjoin {
@@ -80,7 +80,7 @@ absl::StatusOr<int> RunImport(const ImportCommand& command) {
   }
   if (command.model.empty()) {
     return absl::InvalidArgumentError(
-        "MODEL is missing, an archive of torch.export.save; --script prints how to write it");
+        "MODEL is missing, an archive of torch.export.save or torch.jit.save; --script prints how to write it");
   }
   ADJOIN_RETURN_IF_ERROR(CheckDifferent(command));
   std::optional<LoadedSpec> frame;
@@ -88,11 +88,16 @@ absl::StatusOr<int> RunImport(const ImportCommand& command) {
     ADJOIN_ASSIGN_OR_RETURN(frame, LoadSpec(command.frame, {}));
   }
   ADJOIN_RETURN_IF_ERROR(CheckFree(command.weights, command.force));
-  ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<Pt2Archive> archive, Pt2Archive::Open(command.model));
+  std::vector<ExampleInput> examples;
+  for (const std::string& text : command.examples) {
+    ADJOIN_ASSIGN_OR_RETURN(ExampleInput example, ParseExample(text));
+    examples.push_back(std::move(example));
+  }
+  ADJOIN_ASSIGN_OR_RETURN(const ModelFile opened, OpenModelFile(command.model, examples));
   ImportOptions options;
   options.inputs = command.inputs;
   options.outline = command.outline;
-  ADJOIN_ASSIGN_OR_RETURN(const ImportedModel model, ImportModel(*archive, options));
+  ADJOIN_ASSIGN_OR_RETURN(const ImportedModel model, ImportModel(*opened.archive, opened.graph, options));
   JobTextOptions text_options;
   text_options.name = NameOf(command.model);
   text_options.archive = command.model;
@@ -108,7 +113,7 @@ absl::StatusOr<int> RunImport(const ImportCommand& command) {
     ADJOIN_RETURN_IF_ERROR(begun->Write(text));
     file.emplace(*std::move(begun));
   }
-  if (!command.weights.empty()) ADJOIN_RETURN_IF_ERROR(WriteWeights(*archive, model, command.weights));
+  if (!command.weights.empty()) ADJOIN_RETURN_IF_ERROR(WriteWeights(*opened.archive, model, command.weights));
   if (!file.has_value()) {
     std::cout << text << std::flush;
     return 0;

@@ -69,7 +69,7 @@ class Refusals {
 
 class Importer {
  public:
-  Importer(const Pt2Archive& archive, const OpGraph& graph, const ImportOptions& options,
+  Importer(const ModelArchive& archive, const OpGraph& graph, const ImportOptions& options,
            const std::vector<std::string>& fields)
       : archive_(archive),
         graph_(graph),
@@ -381,7 +381,7 @@ class Importer {
     return absl::OkStatus();
   }
 
-  const Pt2Archive& archive_;
+  const ModelArchive& archive_;
   const OpGraph& graph_;
   const ImportOptions& options_;
   ConstantEvaluator constants_;
@@ -395,12 +395,7 @@ class Importer {
 
 }  // namespace
 
-absl::StatusOr<ImportedModel> ImportModel(const Pt2Archive& archive, const ImportOptions& options) {
-  ADJOIN_ASSIGN_OR_RETURN(const OpGraph graph, ReadOpGraph(archive.program(), archive.path()));
-  return ImportModel(archive, graph, options);
-}
-
-absl::StatusOr<ImportedModel> ImportModel(const Pt2Archive& archive, const OpGraph& graph,
+absl::StatusOr<ImportedModel> ImportModel(const ModelArchive& archive, const OpGraph& graph,
                                           const ImportOptions& options) {
   const auto bad = [&](const std::string& what) {
     return absl::InvalidArgumentError(absl::StrCat(archive.path(), ": ", PrintableText(what, kMaxShown)));
@@ -432,7 +427,7 @@ absl::StatusOr<ImportedModel> ImportModel(const Pt2Archive& archive, const OpGra
   return model;
 }
 
-absl::Status WriteWeights(const Pt2Archive& archive, const ImportedModel& model, const std::string& path) {
+absl::Status WriteWeights(const ModelArchive& archive, const ImportedModel& model, const std::string& path) {
   std::vector<SafetensorsEntry> entries;
   for (const ImportedWeight& weight : model.weights) {
     const ArchivedTensor* tensor = archive.Find(weight.source);

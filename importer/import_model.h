@@ -1,8 +1,8 @@
 // A model of PyTorch as the layers of a job.
 //
-//   ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<Pt2Archive> archive, Pt2Archive::Open("model.pt2"));
-//   ADJOIN_ASSIGN_OR_RETURN(ImportedModel model, ImportModel(*archive, {}));
-//   ADJOIN_RETURN_IF_ERROR(WriteWeights(*archive, model, "model.safetensors"));
+//   ADJOIN_ASSIGN_OR_RETURN(const ModelFile file, OpenModelFile("model.pt2", {}));
+//   ADJOIN_ASSIGN_OR_RETURN(ImportedModel model, ImportModel(*file.archive, file.graph, {}));
+//   ADJOIN_RETURN_IF_ERROR(WriteWeights(*file.archive, model, "model.safetensors"));
 //   std::string text = JobText(model, {.name = "model", .weights = "model.safetensors"});
 //
 // docs/import.md lists the operators. No LibTorch and no Python here. One thread.
@@ -15,7 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "importer/archive/pt2_archive.h"
+#include "importer/archive/model_archive.h"
 #include "importer/graph/op_graph.h"
 #include "importer/layers/layer_builder.h"
 #include "primitives/geometry/dtype.h"
@@ -45,17 +45,15 @@ struct ImportedModel {
   std::vector<std::string> notes;  // with `outline`: what has no layer, a line each
 };
 
-// Errors: as ReadOpGraph; kInvalidArgument: another number of `inputs` than forward has arguments; an operator without
-// a layer or with arguments that no layer has: all of them, with the module of the first and how often; weights of
-// several types.
-absl::StatusOr<ImportedModel> ImportModel(const Pt2Archive& archive, const ImportOptions& options);
-// Likewise, of a graph that was read from the archive's program.
-absl::StatusOr<ImportedModel> ImportModel(const Pt2Archive& archive, const OpGraph& graph,
+// `graph`: of the archive's program or trace (model_file.h). Errors: kInvalidArgument: another number of `inputs` than
+// forward has arguments; an operator without a layer or with arguments that no layer has: all of them, with the module
+// of the first and how often; weights of several types.
+absl::StatusOr<ImportedModel> ImportModel(const ModelArchive& archive, const OpGraph& graph,
                                           const ImportOptions& options);
 
 // Writes a safetensors file with the job's names. What is at `path` is replaced when the file is whole.
-// Errors: kInvalidArgument (a weight that the archive lacks); as Pt2Archive::Read and SafetensorsWriter.
-absl::Status WriteWeights(const Pt2Archive& archive, const ImportedModel& model, const std::string& path);
+// Errors: kInvalidArgument (a weight that the archive lacks); as ModelArchive::Read and SafetensorsWriter.
+absl::Status WriteWeights(const ModelArchive& archive, const ImportedModel& model, const std::string& path);
 
 }  // namespace adjoin
 

@@ -14,10 +14,11 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "importer/archive/pt2_archive.h"
+#include "importer/archive/model_archive.h"
 #include "importer/graph/op_graph.h"
 #include "importer/job_text.h"
 #include "importer/layers/op_rules.h"
+#include "importer/model_file.h"
 #include "layers/builtin/builtin_rules.h"
 #include "planner/plan/planner.h"
 #include "planner/spec/spec_parser.h"
@@ -31,15 +32,15 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-std::unique_ptr<Pt2Archive> OpenFixture(const std::string& name) {
-  auto archive = Pt2Archive::Open("importer/testdata/" + name);
-  EXPECT_TRUE(archive.ok()) << archive.status();
-  return archive.ok() ? *std::move(archive) : nullptr;
+ModelFile OpenFixture(const std::string& name) {
+  auto file = OpenModelFile("importer/testdata/" + name, {});
+  EXPECT_TRUE(file.ok()) << file.status();
+  return file.ok() ? *std::move(file) : ModelFile();
 }
 
 ImportedModel Imported(const std::string& name) {
-  const std::unique_ptr<Pt2Archive> archive = OpenFixture(name);
-  auto model = ImportModel(*archive, {});
+  const ModelFile file = OpenFixture(name);
+  auto model = ImportModel(*file.archive, file.graph, {});
   EXPECT_TRUE(model.ok()) << model.status();
   return model.ok() ? *std::move(model) : ImportedModel();
 }
@@ -53,8 +54,8 @@ std::vector<std::string> Names(const ImportedModel& model) {
 class FixtureTest : public testing::TestWithParam<const char*> {};
 
 TEST_P(FixtureTest, MakesAJobThatIsPlannedWithTheWeightsOfItsFile) {
-  const std::unique_ptr<Pt2Archive> archive = OpenFixture(GetParam());
-  const auto model = ImportModel(*archive, {});
+  const ModelFile file = OpenFixture(GetParam());
+  const auto model = ImportModel(*file.archive, file.graph, {});
   ASSERT_TRUE(model.ok()) << model.status();
   const auto text = JobText(*model, {.name = "job", .weights = "w.safetensors", .archive = GetParam()});
   ASSERT_TRUE(text.ok()) << text.status();
@@ -66,7 +67,7 @@ TEST_P(FixtureTest, MakesAJobThatIsPlannedWithTheWeightsOfItsFile) {
   ASSERT_TRUE(plan.ok()) << plan.status() << *text;
 
   const std::string path = absl::StrCat(testing::TempDir(), "/", GetParam(), ".safetensors");
-  ASSERT_TRUE(WriteWeights(*archive, *model, path).ok());
+  ASSERT_TRUE(WriteWeights(*file.archive, *model, path).ok());
   const auto weights = SafetensorsReader::Open(path);
   ASSERT_TRUE(weights.ok()) << weights.status();
   EXPECT_EQ((*weights)->entries().size(), static_cast<size_t>(plan->parameter_size()));
@@ -95,13 +96,13 @@ TEST(ImportModelTest, NamesLayersOfASequentialByTheirNumbers) {
 
 TEST(ImportModelTest, ReadsBothFormsOfArchivesAlike) {
   for (const char* name : {"lenet", "unet3d"}) {
-    const std::unique_ptr<Pt2Archive> old_form = OpenFixture(absl::StrCat(name, ".pt2"));
-    const std::unique_ptr<Pt2Archive> new_form = OpenFixture(absl::StrCat(name, ".new.pt2"));
+    const ModelFile old_form = OpenFixture(absl::StrCat(name, ".pt2"));
+    const ModelFile new_form = OpenFixture(absl::StrCat(name, ".new.pt2"));
     ASSERT_EQ(old_form->tensors().size(), new_form->tensors().size());
     for (const auto& [key, tensor] : old_form->tensors()) {
       std::string values[2];
       int i = 0;
-      for (const Pt2Archive* archive : {old_form.get(), new_form.get()}) {
+      for (const ModelArchive* archive : {old_form.archive.get(), new_form.archive.get()}) {
         ASSERT_NE(archive->Find(key), nullptr) << key;
         const auto append = [&](const char* data, int64_t bytes) {
           values[i].append(data, static_cast<size_t>(bytes));
@@ -117,13 +118,13 @@ TEST(ImportModelTest, ReadsBothFormsOfArchivesAlike) {
 }
 
 TEST(ImportModelTest, NamesWhatHasNoLayer) {
-  const std::unique_ptr<Pt2Archive> archive = OpenFixture("refused.pt2");
-  const auto refused = ImportModel(*archive, {});
+  const ModelFile file = OpenFixture("refused.pt2");
+  const auto refused = ImportModel(*file.archive, file.graph, {});
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(refused.status().message()),
               AllOf(HasSubstr("refused.pt2"), HasSubstr("torch.ops.aten.cumsum.default (1 time in module part)"),
                     HasSubstr("--outline")));
-  const auto outline = ImportModel(*archive, {.inputs = {}, .outline = true});
+  const auto outline = ImportModel(*file.archive, file.graph, {.inputs = {}, .outline = true});
   ASSERT_TRUE(outline.ok()) << outline.status();
   EXPECT_THAT(Names(*outline), ElementsAre("fc", "part.cumsum", "part.cumsum_2", "transpose", "matmul"));
   EXPECT_TRUE(outline->layers.back().has_matmul());
@@ -145,11 +146,11 @@ TEST(ImportModelTest, FindsTheAttentionOfModules) {
 }
 
 TEST(ImportModelTest, TakesTheNamesOfTheInputsThatItIsGiven) {
-  const std::unique_ptr<Pt2Archive> archive = OpenFixture("lenet.pt2");
-  const auto model = ImportModel(*archive, {.inputs = {"image"}, .outline = false});
+  const ModelFile file = OpenFixture("lenet.pt2");
+  const auto model = ImportModel(*file.archive, file.graph, {.inputs = {"image"}, .outline = false});
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_THAT(model->layers[0].input(), ElementsAre("image"));
-  const auto refused = ImportModel(*archive, {.inputs = {"image", "mask"}, .outline = false});
+  const auto refused = ImportModel(*file.archive, file.graph, {.inputs = {"image", "mask"}, .outline = false});
   EXPECT_THAT(std::string(refused.status().message()),
               HasSubstr("forward has 1 tensor arguments (x), but --input names 2"));
 }
@@ -183,8 +184,8 @@ std::string NodeOf(const std::string& target, const std::string& from, const std
 }
 
 std::string ErrorOf(const OpGraph& graph) {
-  const std::unique_ptr<Pt2Archive> archive = OpenFixture("lenet.pt2");
-  return std::string(ImportModel(*archive, graph, {}).status().message());
+  const ModelFile file = OpenFixture("lenet.pt2");
+  return std::string(ImportModel(*file.archive, graph, {}).status().message());
 }
 
 TEST(ImportModelTest, RefusesAChangeThroughAViewThatHasNoLayer) {
@@ -198,8 +199,8 @@ TEST(ImportModelTest, KeepsAChangeThroughASecondName) {
   const OpGraph graph = GraphOf(absl::StrCat(NodeOf("relu.default", "x", "y"), ", ", NodeOf("alias.default", "y", "z"),
                                              ", ", NodeOf("clamp_.default", "z", "v", limits)),
                                 "y");
-  const std::unique_ptr<Pt2Archive> archive = OpenFixture("lenet.pt2");
-  const auto model = ImportModel(*archive, graph, {});
+  const ModelFile file = OpenFixture("lenet.pt2");
+  const auto model = ImportModel(*file.archive, graph, {});
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_THAT(Names(*model), ElementsAre("relu", "clamp"));
   EXPECT_THAT(model->outputs, ElementsAre("clamp"));

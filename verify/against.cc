@@ -21,9 +21,11 @@
 #include "layers/rules/find_program.h"
 #include "layers/rules/layer_kind.h"
 #include "layers/rules/layout_proto.h"
+#include "planner/auto/auto_plan.h"
 #include "planner/plan/plan_warnings.h"
 #include "planner/plan/planner.h"
 #include "planner/spec/sample_shape.h"
+#include "planner/time/cost_model.h"
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/shape_text.h"
 #include "primitives/torch_dtype.h"
@@ -280,10 +282,30 @@ absl::StatusOr<NamedTensors> ReadWeights(const std::string& path, const JobSpec&
   return weights;
 }
 
+// The evaluation job of `spec` with layouts that are chosen as for training with the sample's batch.
+absl::StatusOr<JobSpec> JobWithChosenLayouts(JobSpec spec, int64_t batch, const SampleByName& sample, uint32_t ranks,
+                                             const AutoLayoutOptions& layouts, const LayerRules& rules) {
+  if (ranks != spec.ranks()) {
+    const std::vector<double> weights = RecutWeights(spec, ranks);
+    spec.mutable_rank_weight()->Assign(weights.begin(), weights.end());
+  }
+  if (spec.has_train()) {
+    spec.mutable_train()->set_batch(static_cast<uint32_t>(batch));
+    spec.mutable_train()->clear_microbatches();
+    spec.mutable_train()->clear_microbatches_in_flight();
+  }
+  if (spec.has_evaluate()) spec.mutable_evaluate()->set_batch(static_cast<uint32_t>(batch));
+  if (spec.has_predict()) spec.mutable_predict()->set_batch(static_cast<uint32_t>(batch));
+  const AutoOptions search = {
+      .ranks = ranks, .memory_bytes = static_cast<int64_t>(layouts.memory_bytes), .pin = layouts.pin, .explain = false};
+  ADJOIN_ASSIGN_OR_RETURN(const AutoPlan chosen, PlanAutomatically(spec, {}, rules, CostModel::Default(), search));
+  return EvaluationJob(chosen.spec, batch, sample);
+}
+
 absl::Status RunOn(const JobSpec& job, const NamedTensors& serial, const NamedTensors& weights, const Sample& sample,
                    const LayerRules& rules, const LayerRegistry& layers, const VerifyOptions& options,
                    AgainstRanks& run) {
-  ADJOIN_ASSIGN_OR_RETURN(Plan plan, Planner::Build(Recut(job, run.ranks), {}, rules));
+  ADJOIN_ASSIGN_OR_RETURN(Plan plan, Planner::Build(job, {}, rules));
   if (options.plan_edit) options.plan_edit(plan);
   ADJOIN_ASSIGN_OR_RETURN(const ProgramPlan* program, ProgramOf(plan));
   PartitionedInput input;
@@ -385,6 +407,12 @@ absl::StatusOr<AgainstResult> VerifyAgainst(const ParsedSpec& parsed, const Agai
   // On one rank, whatever the batch: shapes and names are those on any.
   ADJOIN_ASSIGN_OR_RETURN(const Plan plan, Planner::Build(Recut(job, 1), {}, rules));
   ADJOIN_ASSIGN_OR_RETURN(const ProgramPlan* program, ProgramOf(plan));
+  const bool chosen = options.layouts.chosen;
+  std::vector<absl::StatusOr<JobSpec>> cut_jobs;
+  for (const uint32_t ranks : numbers) {
+    cut_jobs.push_back(chosen ? JobWithChosenLayouts(spec, result.batch, by_name, ranks, options.layouts, rules)
+                              : absl::StatusOr<JobSpec>(Recut(job, ranks)));
+  }
   LossSample loss(options.sample, spec, written);
   loss.Take(by_name);
   Sample sample(options.sample, std::move(by_name));
@@ -403,11 +431,13 @@ absl::StatusOr<AgainstResult> VerifyAgainst(const ParsedSpec& parsed, const Agai
   if (loss.given()) {
     ADJOIN_ASSIGN_OR_RETURN(result.loss, loss.Compare(job, weights, sample.fields(), model_options, tolerance));
   }
-  for (const uint32_t ranks : numbers) {
+  for (size_t i = 0; i < numbers.size(); ++i) {
     AgainstRanks run;
-    run.ranks = ranks;
-    run.recut = ranks != spec.ranks();
-    run.failure = RunOn(job, serial, weights, sample, rules, layers, options.verify, run);
+    run.ranks = numbers[i];
+    run.chosen = chosen;
+    run.recut = !chosen && run.ranks != spec.ranks();
+    run.failure = cut_jobs[i].ok() ? RunOn(*cut_jobs[i], serial, weights, sample, rules, layers, options.verify, run)
+                                   : cut_jobs[i].status();
     result.runs.push_back(std::move(run));
   }
   return result;

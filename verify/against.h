@@ -20,6 +20,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "planner/auto/auto_layouts.h"
 #include "planner/spec/spec_parser.h"
 #include "verify/comparison.h"
 #include "verify/verify.h"
@@ -30,6 +31,8 @@ struct AgainstOptions {
   std::string sample;     // an .npz file
   std::string weights;    // a safetensors file; empty: the job's weights.init_from below data_root
   std::string data_root;  // empty: none
+  // With --auto: layouts are chosen for each number of ranks, for the sample's batch; else the job's are re-cut.
+  AutoLayoutOptions layouts;
   // The tolerance is that of the comparison with PyTorch; absent: 1e-4 of float32, 1e-10 of float64. Not used: steps,
   // batch, seed.
   VerifyOptions verify;
@@ -46,8 +49,8 @@ struct SampleDifference {
 
 struct AgainstRanks {
   uint32_t ranks = 0;
-  bool recut = false;
-  absl::Status failure;                  // as RanksResult
+  bool recut = false, chosen = false;    // as --auto says
+  absl::Status failure;                  // as RanksResult; or no layouts can be chosen
   std::vector<LayerComparison> layers;   // only `output`: the partitioned model against the serial one
   std::vector<SampleDifference> sample;  // in the order of the network
   bool deviates() const;

@@ -81,8 +81,11 @@ std::string LossLines(const std::vector<SampleDifference>& loss) {
 }
 
 std::string RunText(const AgainstRanks& run) {
-  std::string text =
-      absl::StrCat(run.ranks, run.ranks == 1 ? " rank" : " ranks", run.recut ? ", layouts re-cut" : "", "\n");
+  std::string text = absl::StrCat(run.ranks, run.ranks == 1 ? " rank" : " ranks",
+                                  run.recut    ? ", layouts re-cut"
+                                  : run.chosen ? ", layouts chosen"
+                                               : "",
+                                  "\n");
   if (!run.failure.ok()) return absl::StrCat(text, "  NOT VERIFIED: ", std::string(run.failure.message()), "\n");
   std::vector<std::vector<std::string>> rows = {{"layer", "kind", "output"}};
   const LayerComparison* first = nullptr;

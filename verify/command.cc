@@ -89,6 +89,7 @@ absl::StatusOr<Results> Run(const std::string& file, const SpecChanges& changes,
 
 absl::StatusOr<AgainstResult> RunAgainst(const std::string& file, const SpecChanges& changes,
                                          const AgainstOptions& options) {
+  ADJOIN_RETURN_IF_ERROR(CheckAutoOptions(options.layouts));
   ADJOIN_ASSIGN_OR_RETURN(const LoadedSpec loaded, LoadSpec(file, changes));
   try {
     return VerifyAgainst(loaded.parsed, options);
@@ -132,8 +133,11 @@ int RunVerifyCommand(int argc, char** argv, VerifyOptions options) {
   options.steps = flags.steps;
   options.seed = flags.seed;
   if (!flags.sample.empty()) {
-    const AgainstOptions against = {
-        .sample = flags.sample, .weights = flags.weights, .data_root = flags.data_root, .verify = options};
+    const AgainstOptions against = {.sample = flags.sample,
+                                    .weights = flags.weights,
+                                    .data_root = flags.data_root,
+                                    .layouts = flags.layouts,
+                                    .verify = options};
     return AgainstCommand(flags.file, flags.changes, against);
   }
   absl::StatusOr<Results> results = Run(flags.file, flags.changes, flags.layouts, options);

@@ -36,7 +36,6 @@ void AddVerifyFlags(CLI::App& app, VerifyFlags& flags) {
       ->type_name("DIR");
   for (const char* other : {"--batch", "--steps", "--seed"}) sample->excludes(app.get_option(other));
   AddAutoFlags(&app, flags.layouts);
-  sample->excludes(app.get_option("--auto"));
 }
 
 }  // namespace adjoin

@@ -14,19 +14,7 @@
 namespace adjoin {
 namespace {
 
-using nlohmann::json;
-
 constexpr size_t kMaxShown = 200;
-
-const json* Member(const json* object, const char* key) {
-  if (object == nullptr || !object->is_object()) return nullptr;
-  const auto found = object->find(key);
-  return found == object->end() ? nullptr : &*found;
-}
-
-std::string TextOf(const json* value) {
-  return value != nullptr && value->is_string() ? value->get<std::string>() : "";
-}
 
 std::vector<std::string> TensorsOf(const OpNode& node) {
   std::vector<std::string> values;
@@ -38,7 +26,7 @@ std::vector<std::string> TensorsOf(const OpNode& node) {
   return values;
 }
 
-// Elements as Pt2Archive::Read passes them.
+// Elements as ModelArchive::Read passes them.
 template <typename T>
 T ElementAt(const std::string& bytes, size_t i) {
   T value;
@@ -71,23 +59,12 @@ int64_t WholeAt(DType dtype, const std::string& bytes, size_t i) {
 
 }  // namespace
 
-ConstantEvaluator::ConstantEvaluator(const Pt2Archive& archive, const OpGraph& graph, const ConstantLimits& limits)
+ConstantEvaluator::ConstantEvaluator(const ModelArchive& archive, const OpGraph& graph, const ConstantLimits& limits)
     : archive_(archive), graph_(graph), limits_(limits) {
-  const json* signature = Member(Member(&archive.program(), "graph_module"), "signature");
-  const json* specs = Member(signature, "input_specs");
-  std::set<std::string> changed;  // buffers, by their names in PyTorch
-  const json* results = Member(signature, "output_specs");
-  for (const json& spec : results != nullptr && results->is_array() ? *results : json::array()) {
-    const json* mutation = Member(&spec, "buffer_mutation");
-    if (mutation != nullptr) changed.insert(TextOf(Member(mutation, "buffer_name")));
-  }
-  for (const json& spec : specs != nullptr && specs->is_array() ? *specs : json::array()) {
-    for (const char* kind : {"buffer", "tensor_constant"}) {
-      const json* named = Member(&spec, kind);
-      const std::string value = TextOf(Member(Member(named, "arg"), "name"));
-      const auto known = graph.parameters.find(value);
-      if (known != graph.parameters.end() && changed.count(known->second) == 0) buffers_.insert(value);
-    }
+  // A buffer that the program changes, or of which the archive has no elements, is not known.
+  for (const std::string& value : graph.buffers) {
+    const std::string& name = graph.parameters.at(value);
+    if (graph.changed_buffers.count(name) == 0 && archive.Find(name) != nullptr) buffers_.insert(value);
   }
   FindConstants();
   FindChanges();

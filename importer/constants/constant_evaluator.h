@@ -24,7 +24,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "importer/archive/pt2_archive.h"
+#include "importer/archive/model_archive.h"
 #include "importer/constants/constant_tensor.h"
 #include "importer/graph/op_graph.h"
 
@@ -42,7 +42,7 @@ struct ConstantLimits {
 class ConstantEvaluator {
  public:
   // `archive` and `graph`, which is of its program, outlive the evaluator.
-  ConstantEvaluator(const Pt2Archive& archive, const OpGraph& graph, const ConstantLimits& limits = {});
+  ConstantEvaluator(const ModelArchive& archive, const OpGraph& graph, const ConstantLimits& limits = {});
   ~ConstantEvaluator();
 
   // Also true for a constant that Evaluate cannot compute, and for buffers themselves.
@@ -64,7 +64,7 @@ class ConstantEvaluator {
   absl::Status RunNode(const OpNode& node);
   absl::Status LoadBuffer(const std::string& value);
 
-  const Pt2Archive& archive_;
+  const ModelArchive& archive_;
   const OpGraph& graph_;
   const ConstantLimits limits_;
   std::set<std::string> buffers_;               // values that are buffers or constants of the program

@@ -7,32 +7,12 @@
 
 #include "base/printable_text.h"
 #include "base/status_macros.h"
+#include "importer/graph/type_promotion.h"
 
 namespace adjoin {
 namespace {
 
 constexpr int64_t kMaxDims = 16;
-
-// bool, whole numbers, floating point.
-int KindOfType(DType dtype) { return dtype == DType::kBool ? 0 : IsFloatingPoint(dtype) ? 2 : 1; }
-
-int OrderOf(DType dtype) {
-  switch (dtype) {
-    case DType::kBool: return 0;
-    case DType::kUInt8: return 1;
-    case DType::kInt32: return 2;
-    case DType::kInt64: return 3;
-    case DType::kFloat16:
-    case DType::kBFloat16: return 4;
-    case DType::kFloat32: return 5;
-    default: return 6;
-  }
-}
-
-DType Wider(DType a, DType b) {
-  if (a != b && OrderOf(a) == OrderOf(b)) return DType::kFloat32;  // float16 and bfloat16
-  return OrderOf(a) >= OrderOf(b) ? a : b;
-}
 
 }  // namespace
 
@@ -125,18 +105,15 @@ bool IsRandomOp(const std::string& op) {
 }
 
 DType PromotedType(const std::vector<ConstantOperand>& operands) {
-  std::optional<DType> of_dims, of_none, of_numbers;
+  std::vector<TypedOperand> typed;
   for (const ConstantOperand& operand : operands) {
-    std::optional<DType>& type = operand.number ? of_numbers : operand.view.shape.empty() ? of_none : of_dims;
     // A number without a type of its own is of PyTorch's default one.
     const DType own = operand.number && operand.view.real() ? DType::kFloat32 : operand.view.dtype;
-    type = type.has_value() ? Wider(*type, own) : own;
+    typed.push_back({own, operand.number               ? TypedOperand::kNumber
+                          : operand.view.shape.empty() ? TypedOperand::kTensorWithoutDims
+                                                       : TypedOperand::kTensor});
   }
-  std::optional<DType> result = of_dims;
-  for (const std::optional<DType>& next : {of_none, of_numbers}) {
-    if (next.has_value() && (!result.has_value() || KindOfType(*next) > KindOfType(*result))) result = next;
-  }
-  return result.value_or(DType::kFloat32);
+  return PromotedType(typed);
 }
 
 }  // namespace adjoin

@@ -63,9 +63,7 @@ const ConstantOp* FindConstantOp(const std::string& op);
 // Draws other numbers whenever it runs.
 bool IsRandomOp(const std::string& op);
 
-// The type in which PyTorch computes with these: that of the tensors with dims, but for tensors without dims, and then
-// numbers, of a higher kind (bool, whole, floating point). Source: c10/core/ScalarType.h and
-// ATen/native/TypeProperties.
+// The type in which PyTorch computes with these (importer/graph/type_promotion.h).
 DType PromotedType(const std::vector<ConstantOperand>& operands);
 
 }  // namespace adjoin

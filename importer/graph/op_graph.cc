@@ -25,10 +25,8 @@ using nlohmann::json;
 constexpr int64_t kOldestMajor = 5, kNewestMajor = 8;
 constexpr size_t kMaxShownName = 200;
 constexpr size_t kMaxDims = 16;
-constexpr size_t kMaxNodes = 20000;
-constexpr size_t kMaxOutputs = 4096;               // of a node
-constexpr size_t kMaxName = 1024;                  // of a module or a parameter, in bytes
-constexpr size_t kMaxWrittenPath = 16 * kMaxName;  // "getattr(...)" around each of its parts
+constexpr size_t kMaxOutputs = 4096;                    // of a node
+constexpr size_t kMaxWrittenPath = 16 * kMaxModelName;  // "getattr(...)" around each of its parts
 
 // Null where there is none.
 const json* Member(const json& object, const char* key) {
@@ -199,7 +197,8 @@ class ProgramReader {
         const std::string value = argument == nullptr ? "" : TextOf(Member(*argument, "name"));
         const std::string name = TextOf(Member(*named, key));
         if (value.empty() || name.empty()) return Lacks(absl::StrCat("the name of a ", kind));
-        if (name.size() > kMaxName) return Bad(absl::StrCat("the name of a ", kind, " has ", name.size(), " bytes"));
+        if (name.size() > kMaxModelName)
+          return Bad(absl::StrCat("the name of a ", kind, " has ", name.size(), " bytes"));
         ADJOIN_RETURN_IF_ERROR(Define(value));
         graph_.parameters[value] = name;
         if (kind != kNamed[0][0]) graph_.buffers.insert(value);
@@ -229,7 +228,8 @@ class ProgramReader {
     const json* specs = Member(signature, "output_specs");
     if (specs == nullptr || !specs->is_array()) return Lacks("output_specs");
     for (const json& spec : *specs) {
-      const json* output = Member(spec, "user_output");  // others are buffers that change
+      const json *changed = Member(spec, "buffer_mutation"), *output = Member(spec, "user_output");
+      if (changed != nullptr) graph_.changed_buffers.insert(TextOf(Member(*changed, "buffer_name")));
       const json* argument = output == nullptr ? nullptr : Member(*output, "arg");
       const json* tensor = argument == nullptr ? nullptr : Member(*argument, "as_tensor");
       const std::string value = tensor == nullptr ? "" : TextOf(Member(*tensor, "name"));
@@ -241,12 +241,11 @@ class ProgramReader {
 
   absl::Status ReadNode(const json& json_node) {
     OpNode node;
-    node.target = TextOf(Member(json_node, "target"));
+    SetTarget(TextOf(Member(json_node, "target")), node);
     const json *inputs = Member(json_node, "inputs"), *outputs = Member(json_node, "outputs");
     if (node.target.empty() || inputs == nullptr || !inputs->is_array() || outputs == nullptr || !outputs->is_array()) {
       return Lacks(absl::StrCat("target, inputs and outputs of node ", graph_.nodes.size()));
     }
-    SetOp(node);
     for (const json& input : *inputs) {
       const json* argument = Member(input, "arg");
       if (argument == nullptr) continue;
@@ -273,20 +272,6 @@ class ProgramReader {
     return absl::OkStatus();
   }
 
-  static void SetOp(OpNode& node) {
-    absl::string_view name = node.target;
-    if (!absl::ConsumePrefix(&name, "torch.ops.aten.")) {
-      node.op = node.target;
-      return;
-    }
-    const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(name, absl::MaxSplits('.', 1));
-    absl::string_view op = parts.first;
-    node.in_place = absl::StartsWith(op, "__i") || (absl::EndsWith(op, "_") && !absl::EndsWith(op, "__"));
-    if (node.in_place && !absl::EndsWith(op, "__")) op.remove_suffix(1);
-    node.op = std::string(op);
-    node.overload = std::string(parts.second);
-  }
-
   // "layer1.0" of "layer1.0", and of "getattr(L['self'].layer1, '0')", as programs have it where a module has no name
   // of its own. The model itself is "L['self']" or, a Sequential, "L['fn']".
   static std::string PathOf(absl::string_view path) {
@@ -309,10 +294,10 @@ class ProgramReader {
       if (first_comma == absl::string_view::npos || first_comma == last_comma) continue;
       const absl::string_view written = module.substr(first_comma + 1, last_comma - first_comma - 1);
       const std::string path = written.size() <= kMaxWrittenPath ? PathOf(written) : std::string();
-      if (node.modules.size() == kMaxModules || written.size() > kMaxWrittenPath || path.size() > kMaxName) {
+      if (node.modules.size() == kMaxModules || written.size() > kMaxWrittenPath || path.size() > kMaxModelName) {
         return Bad(absl::StrCat("its operator ", PrintableText(node.target, kMaxShownName),
                                 " is in modules nested more ", "deeply than ", kMaxModules,
-                                ", or of a name of more than ", kMaxName, " bytes"));
+                                ", or of a name of more than ", kMaxModelName, " bytes"));
       }
       node.modules.push_back({path, std::string(module.substr(last_comma + 1))});
     }
@@ -446,6 +431,21 @@ bool OpNode::Bool(const std::string& name, bool otherwise) const { return Ints(n
 std::string OpNode::Text(const std::string& name, const std::string& otherwise) const {
   const auto found = arguments.find(name);
   return found == arguments.end() || found->second.kind != OpArgument::Kind::kText ? otherwise : found->second.text;
+}
+
+void SetTarget(std::string target, OpNode& node) {
+  node.target = std::move(target);
+  absl::string_view name = node.target;
+  if (!absl::ConsumePrefix(&name, "torch.ops.aten.")) {
+    node.op = node.target;
+    return;
+  }
+  const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(name, absl::MaxSplits('.', 1));
+  absl::string_view op = parts.first;
+  node.in_place = absl::StartsWith(op, "__i") || (absl::EndsWith(op, "_") && !absl::EndsWith(op, "__"));
+  if (node.in_place && !absl::EndsWith(op, "__")) op.remove_suffix(1);
+  node.op = std::string(op);
+  node.overload = std::string(parts.second);
 }
 
 absl::StatusOr<OpGraph> ReadOpGraph(const nlohmann::json& program, const std::string& path) {

@@ -29,6 +29,8 @@
 namespace adjoin {
 
 inline constexpr size_t kMaxModules = 64;
+inline constexpr size_t kMaxNodes = 20000;
+inline constexpr size_t kMaxModelName = 1024;  // of a module or a parameter, in bytes
 // The batch, where the program does not fix it.
 inline constexpr int64_t kAnyExtent = -1;
 // An extent that is computed from such ones. Two of them need not be equal.
@@ -85,6 +87,7 @@ struct OpGraph {
   std::map<std::string, std::string> parameters;  // and buffers and constants: from a value to its name in PyTorch
   std::set<std::string> buffers;                  // those of `parameters` that are buffers or constants
   std::set<std::string> unsaved;                  // those of `buffers` that PyTorch's state_dict lacks
+  std::set<std::string> changed_buffers;          // names of those that the program itself changes
   std::set<std::string> frozen;                   // parameters without a gradient (requires_grad=False)
   std::vector<std::string> inputs, outputs;       // values, in the order of forward's arguments and results
 
@@ -98,6 +101,9 @@ struct OpGraph {
 // read before it is defined, or defined twice); kDataLoss (a
 // program that lacks what every program has), with `path`.
 absl::StatusOr<OpGraph> ReadOpGraph(const nlohmann::json& program, const std::string& path);
+
+// Splits a target such as "torch.ops.aten.add_.Tensor" into the node's op, overload and in_place.
+void SetTarget(std::string target, OpNode& node);
 
 }  // namespace adjoin
 

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <set>
 
+#include "layers/pointwise/activation_functions.h"
+
 namespace adjoin {
 namespace {
 
@@ -14,7 +16,8 @@ using Sign = LayerElements::Sign;
 // The least sign of a function's results. What may become 0 by rounding is not positive.
 Sign SignOfFunction(const Activation& function, Sign sign) {
   static const auto* const not_negative =
-      new std::set<std::string>{"abs", "exp", "hardsigmoid", "relu", "relu6", "sigmoid", "softplus", "square"};
+      new std::set<std::string>{"abs",         "acos", "acosh", "cosh",    "erfc",     "exp",   "exp2",
+                                "hardsigmoid", "relu", "relu6", "sigmoid", "softplus", "square"};
   const std::string& fn = function.fn();
   const double argument = function.arg_size() > 0 ? function.arg(0) : 0;
   if (fn == "add" && argument >= 0) return argument > 0 && sign != Sign::kAny ? Sign::kPositive : sign;
@@ -33,9 +36,11 @@ Sign SignOfFunction(const Activation& function, Sign sign) {
 // Whether a function of finite elements of this sign has a finite value for each.
 bool IsFinite(const Activation& function, Sign sign) {
   const std::string& fn = function.fn();
-  if (fn == "log" || fn == "reciprocal" || fn == "rsqrt") return sign == Sign::kPositive;
   if (fn == "log1p" || fn == "sqrt" || fn == "root") return sign != Sign::kAny;
-  if (fn != "pow") return true;
+  if (fn != "pow") {
+    const ActivationDomain domain = DomainOf(fn);
+    return domain == ActivationDomain::kAll || (domain == ActivationDomain::kPositive && sign == Sign::kPositive);
+  }
   const double exponent = function.arg_size() > 0 ? function.arg(0) : 0;
   if (exponent < 0) return sign == Sign::kPositive;
   return std::floor(exponent) == exponent || sign != Sign::kAny;

@@ -23,18 +23,39 @@ const std::map<std::string, Function>& Functions() {
   static const auto* functions = new std::map<std::string, Function>{
       {"abs", {"abs", {}}},
       {"absolute", {"abs", {}}},
+      {"acos", {"acos", {}}},
+      {"acosh", {"acosh", {}}},
+      {"arccos", {"acos", {}}},
+      {"arccosh", {"acosh", {}}},
+      {"arcsin", {"asin", {}}},
+      {"arcsinh", {"asinh", {}}},
+      {"arctan", {"atan", {}}},
+      {"arctanh", {"atanh", {}}},
+      {"asin", {"asin", {}}},
+      {"asinh", {"asinh", {}}},
+      {"atan", {"atan", {}}},
+      {"atanh", {"atanh", {}}},
       {"celu", {"celu", {{"alpha", 1.0}}}},
       {"cos", {"cos", {}}},
+      {"cosh", {"cosh", {}}},
+      {"digamma", {"digamma", {}}},
       {"erf", {"erf", {}}},
+      {"erfc", {"erfc", {}}},
+      {"erfinv", {"erfinv", {}}},
       {"exp", {"exp", {}}},
+      {"exp2", {"exp2", {}}},
       {"expm1", {"expm1", {}}},
+      {"frac", {"frac", {}}},
       {"hardshrink", {"hardshrink", {{"lambd", 0.5}}}},
       {"hardsigmoid", {"hardsigmoid", {}}},
       {"hardswish", {"hardswish", {}}},
       {"hardtanh", {"hardtanh", {{"min_val", -1.0}, {"max_val", 1.0}}}},
       {"leaky_relu", {"leaky_relu", {{"negative_slope", 0.01}}}},
+      {"lgamma", {"lgamma", {}}},
       {"log", {"log", {}}},
+      {"log10", {"log10", {}}},
       {"log1p", {"log1p", {}}},
+      {"log2", {"log2", {}}},
       {"log_sigmoid", {"log_sigmoid", {}}},
       {"mish", {"mish", {}}},
       {"neg", {"neg", {}}},
@@ -47,10 +68,24 @@ const std::map<std::string, Function>& Functions() {
       {"sigmoid", {"sigmoid", {}}},
       {"silu", {"silu", {}}},
       {"sin", {"sin", {}}},
+      {"sinc", {"sinc", {}}},
+      {"sinh", {"sinh", {}}},
       {"softplus", {"softplus", {{"beta", 1.0}, {"threshold", 20.0}}}},
       {"softshrink", {"softshrink", {{"lambd", 0.5}}}},
+      {"special_digamma", {"digamma", {}}},
+      {"special_erf", {"erf", {}}},
+      {"special_erfc", {"erfc", {}}},
+      {"special_erfinv", {"erfinv", {}}},
+      {"special_exp2", {"exp2", {}}},
+      {"special_expit", {"sigmoid", {}}},
+      {"special_expm1", {"expm1", {}}},
+      {"special_gammaln", {"lgamma", {}}},
+      {"special_log1p", {"log1p", {}}},
+      {"special_psi", {"digamma", {}}},
+      {"special_sinc", {"sinc", {}}},
       {"sqrt", {"sqrt", {}}},
       {"square", {"square", {}}},
+      {"tan", {"tan", {}}},
       {"tanh", {"tanh", {}}},
   };
   return *functions;
@@ -92,6 +127,11 @@ absl::Status Elu(const OpNode& node, LayerBuilder& builder) {
 
 absl::Status Gelu(const OpNode& node, LayerBuilder& builder) {
   return AddFunction(node, builder, node.Text("approximate", "none") == "tanh" ? "gelu_tanh" : "gelu", {});
+}
+
+absl::Status Logit(const OpNode& node, LayerBuilder& builder) {
+  if (node.Has("eps")) return Unsupported("it has an eps; right would be a clamp, and torch.logit without one");
+  return AddFunction(node, builder, "logit", {});
 }
 
 absl::Status Threshold(const OpNode& node, LayerBuilder& builder) {
@@ -156,11 +196,18 @@ absl::Status ChannelDropout(const OpNode& node, LayerBuilder& builder) { return 
 const OpRules& PointwiseRules() {
   static const auto* rules = [] {
     auto* all = new OpRules{
-        {"_log_softmax", LogSoftmax},        {"_softmax", SoftmaxLayer},
-        {"dropout", DropoutLayer},           {"elu", Elu},
-        {"feature_dropout", ChannelDropout}, {"gelu", Gelu},
-        {"log_softmax", LogSoftmax},         {"prelu", Prelu},
-        {"softmax", SoftmaxLayer},           {"threshold", Threshold},
+        {"_log_softmax", LogSoftmax},
+        {"_softmax", SoftmaxLayer},
+        {"dropout", DropoutLayer},
+        {"elu", Elu},
+        {"feature_dropout", ChannelDropout},
+        {"gelu", Gelu},
+        {"log_softmax", LogSoftmax},
+        {"logit", Logit},
+        {"prelu", Prelu},
+        {"special_logit", Logit},
+        {"softmax", SoftmaxLayer},
+        {"threshold", Threshold},
     };
     for (const auto& [op, function] : Functions()) (*all)[op] = ElementWise;
     return all;

@@ -143,6 +143,7 @@ absl::Status Gated(const OpNode& node, LayerBuilder& builder) {
 
 absl::Status Narrowed(const OpNode& node, LayerBuilder& builder) {
   ADJOIN_ASSIGN_OR_RETURN(Range range, WholeOf(node, builder));
+  if (!node.Tensor("start").empty()) return Unsupported("its start is computed");
   range.begin = node.Int("start", 0);
   if (range.begin < 0) range.begin += std::max<int64_t>(range.extent(), 0);
   range.count = node.Int("length", 0);

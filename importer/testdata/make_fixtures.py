@@ -19,85 +19,19 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-
-class LeNet(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.conv1 = nn.Conv2d(1, 4, 5, padding=2)
-        self.conv2 = nn.Conv2d(4, 8, 5)
-        self.fc1 = nn.Linear(8 * 5 * 5, 32)
-        self.drop = nn.Dropout(0.5)
-        self.fc2 = nn.Linear(32, 10)
-
-    def forward(self, x):
-        x = F.max_pool2d(F.relu(self.conv1(x)), 2)
-        x = F.max_pool2d(F.relu(self.conv2(x)), 2, stride=2)
-        x = x.view(x.size(0), -1)
-        return self.fc2(self.drop(torch.tanh(self.fc1(x))))
+import small_networks
 
 
-class Block(nn.Module):
-    def __init__(self, inputs, outputs, stride):
-        super().__init__()
-        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride=stride, padding=1, bias=False)
-        self.bn1 = nn.BatchNorm2d(outputs)
-        self.relu = nn.ReLU(inplace=True)
-        self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1, bias=False)
-        self.bn2 = nn.BatchNorm2d(outputs)
-        self.downsample = None
-        if stride != 1 or inputs != outputs:
-            self.downsample = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride=stride, bias=False),
-                                            nn.BatchNorm2d(outputs))
-
-    def forward(self, x):
-        identity = x if self.downsample is None else self.downsample(x)
-        out = self.relu(self.bn1(self.conv1(x)))
-        out = self.bn2(self.conv2(out))
-        out += identity
-        return self.relu(out)
+def lenet():
+    return small_networks.LeNet(kernel=5, features=8, hidden=32)
 
 
-class ResNet(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.stem = nn.Conv2d(3, 8, 7, stride=2, padding=3, bias=False)
-        self.bn1 = nn.BatchNorm2d(8)
-        self.relu = nn.ReLU(inplace=True)
-        self.maxpool = nn.MaxPool2d(3, stride=2, padding=1)
-        self.layer1 = nn.Sequential(Block(8, 8, 1), Block(8, 8, 1))
-        self.layer2 = nn.Sequential(Block(8, 16, 2), Block(16, 16, 1))
-        self.avgpool = nn.AdaptiveAvgPool2d(1)
-        self.fc = nn.Linear(16, 5)
-
-    def forward(self, x):
-        x = self.maxpool(self.relu(self.bn1(self.stem(x))))
-        x = self.layer2(self.layer1(x))
-        return self.fc(torch.flatten(self.avgpool(x), 1))
+def resnet():
+    return small_networks.ResNet(features=8)
 
 
-class Level(nn.Sequential):
-    def __init__(self, inputs, outputs, stride=1):
-        super().__init__(nn.Conv3d(inputs, outputs, 3, stride=stride, padding=1),
-                         nn.InstanceNorm3d(outputs, affine=True), nn.LeakyReLU(0.01, inplace=True))
-
-
-class UNet3d(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.down0 = Level(1, 4)
-        self.down1 = Level(4, 8, stride=2)
-        self.bottom = Level(8, 8, stride=(1, 2, 2))
-        self.up1 = nn.ConvTranspose3d(8, 8, (1, 2, 2), stride=(1, 2, 2))
-        self.left1 = Level(16, 8)
-        self.up0 = nn.ConvTranspose3d(8, 4, 2, stride=2, bias=False)
-        self.left0 = Level(8, 4)
-        self.head = nn.Conv3d(4, 3, 1)
-
-    def forward(self, x):
-        down0 = self.down0(x)
-        down1 = self.down1(down0)
-        x = self.left1(torch.cat((self.up1(self.bottom(down1)), down1), 1))
-        return self.head(self.left0(torch.cat((self.up0(x), down0), 1)))
+def unet3d():
+    return small_networks.UNet3d(first=4, second=8, outputs=3)
 
 
 class Mixed(nn.Module):
@@ -225,9 +159,9 @@ def rearrange(path, new_path, model):
 def main():
     folder = sys.argv[1] if len(sys.argv) > 1 else "."
     torch.manual_seed(20240501)
-    networks = [("lenet", LeNet(), torch.randn(2, 1, 28, 28), True),
-                ("resnet", ResNet().double(), torch.randn(2, 3, 40, 36).double(), False),
-                ("unet3d", UNet3d().double(), torch.randn(2, 1, 8, 12, 8).double(), True),
+    networks = [("lenet", lenet(), torch.randn(2, 1, 28, 28), True),
+                ("resnet", resnet().double(), torch.randn(2, 3, 40, 36).double(), False),
+                ("unet3d", unet3d().double(), torch.randn(2, 1, 8, 12, 8).double(), True),
                 ("mixed", Mixed().double(), torch.randn(3, 2, 9, 8).double(), False),
                 ("transformer", Transformer().double(), torch.randint(0, 20, (3, 7)), False),
                 ("slices", Slices().double(), torch.randn(2, 2, 10, 10).double(), False),

@@ -15,6 +15,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from sgd_losses import flat
 
 class Parameters(nn.Module):
     """A layer's scale, a class token, positions, a shift that is a buffer."""
@@ -198,13 +199,6 @@ def randomize(model):
             module.running_mean.normal_(0, 0.3)
             module.running_var.uniform_(0.5, 1.5)
             module.num_batches_tracked.fill_(3)
-
-
-def flat(results):
-    if isinstance(results, torch.Tensor):
-        return [results]
-    values = results.values() if isinstance(results, dict) else results
-    return [tensor for value in values for tensor in flat(value)]
 
 
 def write(path, tensors):

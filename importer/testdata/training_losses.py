@@ -22,16 +22,16 @@ from torch.nn import functional as F
 import make_fixtures
 import module_fixtures
 import published_models
+import sgd_losses
 import weight_fixtures
 
-STEPS, RATE, MOMENTUM = 4, 0.05, 0.9
 WITH_GRADIENTS = {"sequential": "input", "mixed": "x"}  # and what forward's argument is called
 
 
 def networks():
-    yield "lenet", make_fixtures.LeNet()
-    yield "resnet", make_fixtures.ResNet()
-    yield "unet3d", make_fixtures.UNet3d()
+    yield "lenet", make_fixtures.lenet()
+    yield "resnet", make_fixtures.resnet()
+    yield "unet3d", make_fixtures.unet3d()
     yield "mixed", make_fixtures.Mixed()
     yield "transformer", make_fixtures.Transformer()
     yield "slices", make_fixtures.Slices()
@@ -50,28 +50,13 @@ def without_dropout(model):
             module.p = 0.0
         if isinstance(module, nn.MultiheadAttention):
             module.dropout = 0.0
+        if type(module).__name__ == "StochasticDepth":  # torchvision's; an archive of eval() has none
+            module.p = 0.0
     return model
 
 
 def losses_of(model, inputs, targets):
-    model = without_dropout(model.double()).train()
-    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    optimizer = torch.optim.SGD(trained, lr=RATE, momentum=MOMENTUM)
-
-    def loss_of():
-        return sum(F.mse_loss(y, target) for y, target in zip(module_fixtures.flat(model(*inputs)), targets))
-
-    losses = []
-    for _ in range(STEPS):
-        optimizer.zero_grad()
-        loss = loss_of()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    model.eval()
-    with torch.no_grad():
-        losses.append(loss_of().item())
-    return numpy.array(losses)
+    return sgd_losses.losses_of(without_dropout(model.double()), inputs, targets)
 
 
 def sample_with_gradients(model, argument, x, target):

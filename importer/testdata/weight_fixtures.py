@@ -194,6 +194,23 @@ class EinsumAttention(nn.Module):
         return self.out(torch.einsum("b h i j, b h j d -> b h i d", weights, v).transpose(1, 2).flatten(2))
 
 
+class ElementWise(nn.Module):
+    """Functions of torch and torch.special with one argument that no other network has."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(5, 4), nn.Linear(4, 3)
+
+    def forward(self, x):
+        x = self.first(x)
+        within, unit, positive = 0.9 * torch.tanh(x), 0.8 * torch.sigmoid(x) + 0.1, 0.3 + x * x
+        a = torch.tan(within) + torch.asin(within) + torch.arccos(within) + torch.atanh(within) + torch.erfinv(within)
+        b = torch.atan(x) + torch.sinh(within) * torch.cosh(x / 4) - torch.asinh(x) + torch.sinc(x) + torch.exp2(within)
+        c = torch.special.expit(x) + torch.special.erfc(x) * torch.frac(x) - torch.special.logit(unit)
+        d = torch.lgamma(positive) + torch.digamma(1 + positive) + torch.log2(positive) * torch.log10(positive)
+        return self.last(a + b + c + d + torch.acosh(1 + positive))
+
+
 def networks():
     """Name, model, arguments, whether the program leaves the batch open."""
     from torchvision.models import SwinTransformer
@@ -213,6 +230,7 @@ def networks():
     yield "tied", Tied(), (normal(3, 5, 6),), False
     yield "norms", Norms(), (zeros,), False
     yield "functions", Functions(), (normal(3, 6, 5),), False
+    yield "element_wise", ElementWise(), (normal(3, 6, 5),), False
     yield "einsum_attention", EinsumAttention(), (normal(2, 6, 8),), False
     yield "swin_any_batch", swin(), (normal(2, 3, 16, 16),), True
     yield "swin_v2", swin(block=SwinTransformerBlockV2), (normal(2, 3, 16, 16),), False

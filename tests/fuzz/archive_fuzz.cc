@@ -1,5 +1,6 @@
 // What PyTorch and NumPy write, read as data: zip archives; a pickle where the input begins with one; the JSON of a
-// program where it begins with a brace, which then stands in an archive with right checksums.
+// program where it begins with a brace, or the text of traced methods where it begins with "class ", which then stand
+// in an archive with right checksums.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -7,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +24,8 @@
 #include "importer/constants/constant_evaluator.h"
 #include "importer/graph/op_graph.h"
 #include "importer/import_model.h"
+#include "importer/torchscript/script_archive.h"
+#include "importer/torchscript/script_inliner.h"
 #include "tests/fuzz/allocations.h"
 #include "tests/fuzz/check.h"
 
@@ -60,6 +64,15 @@ void CheckRefusal(const absl::Status& status, const std::string& what) {
   FuzzCheck(message.size() < 16384, "a message can be read");
 }
 
+void CheckImport(const ModelArchive& archive, const OpGraph& graph) {
+  for (const bool outline : {false, true}) {
+    ImportOptions options;
+    options.outline = outline;
+    const absl::StatusOr<ImportedModel> model = ImportModel(archive, graph, options);
+    if (!model.ok()) CheckRefusal(model.status(), "the model");
+  }
+}
+
 void CheckProgram(const Pt2Archive& archive) {
   const absl::StatusOr<OpGraph> graph = ReadOpGraph(archive.program(), archive.path());
   if (!graph.ok()) return CheckRefusal(graph.status(), "the program");
@@ -76,12 +89,17 @@ void CheckProgram(const Pt2Archive& archive) {
                 "a constant has the elements of its shape");
     }
   }
-  for (const bool outline : {false, true}) {
-    ImportOptions options;
-    options.outline = outline;
-    const absl::StatusOr<ImportedModel> model = ImportModel(archive, *graph, options);
-    if (!model.ok()) CheckRefusal(model.status(), "the model");
-  }
+  CheckImport(archive, *graph);
+}
+
+// A trace of one argument of 2x3.
+void CheckTrace(const std::string& path) {
+  const absl::StatusOr<std::unique_ptr<ScriptArchive>> archive = ScriptArchive::Open(path);
+  if (!archive.ok()) return CheckRefusal(archive.status(), "the trace");
+  const absl::StatusOr<OpGraph> graph = InlineScript(**archive, {{{2, 3}, std::nullopt}});
+  if (!graph.ok()) return CheckRefusal(graph.status(), "the methods");
+  FuzzCheck(graph->nodes.size() <= kMaxNodes, "a trace has no more operators than a program");
+  CheckImport(**archive, *graph);
 }
 
 void CheckArchive(absl::string_view bytes) {
@@ -140,7 +158,16 @@ void Check(absl::string_view bytes) {
   if (absl::StartsWith(bytes, "{")) {
     return CheckArchive(ZipBytes({{"m/archive_format", "pt2"}, {"m/models/model.json", std::string(bytes)}}));
   }
+  if (absl::StartsWith(bytes, "class ")) {
+    // The model is an object of the class Net in that text.
+    const std::string begin("\x80\x02", 2);
+    return CheckTrace(FileInMemory(ZipBytes({{"m/data.pkl", absl::StrCat(begin, "c__torch__\nNet\n)\x81}b.")},
+                                             {"m/constants.pkl", absl::StrCat(begin, ").")},
+                                             {"m/code/__torch__.py", std::string(bytes)}}))
+                          .path());
+  }
   CheckArchive(bytes);
+  CheckTrace(FileInMemory(bytes).path());
   CheckZip(bytes);
 }
 

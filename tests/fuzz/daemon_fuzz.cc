@@ -80,7 +80,7 @@ RankMessage Said(ByteReader& bytes) {
   return message;
 }
 
-void OneThing(Attempts& attempts, ByteReader& bytes, int& starts) {
+void OneThing(NodeAttempts& attempts, ByteReader& bytes, int& starts) {
   const std::string job = absl::StrCat("job-", bytes.Below(2));
   const uint64_t epoch = bytes.Below(4);
   const uint32_t rank = bytes.Below(4);
@@ -151,12 +151,13 @@ struct Folder {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   adjoin::ByteReader bytes(data, size);
   adjoin::Account account;
-  adjoin::Attempts::Settings settings;
+  adjoin::NodeAttempts::Settings settings;
   settings.rank_binary = "/nowhere/adjoin-rank";
   settings.socket = "link/rank.sock";
   static const adjoin::Folder folder;  // in which only notes are written: no rank runs
   settings.data_root = settings.output_root = folder.path;
-  adjoin::Attempts attempts(std::move(settings), [&account](adjoin::WorkerMessage message) { account.Hear(message); });
+  adjoin::NodeAttempts attempts(std::move(settings),
+                                [&account](adjoin::WorkerMessage message) { account.Hear(message); });
   int starts = 0;
   while (!bytes.empty()) adjoin::OneThing(attempts, bytes, starts);
   attempts.KillAll("the test is over");

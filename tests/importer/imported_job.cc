@@ -2,20 +2,23 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <map>
-#include <memory>
+#include <string>
 #include <utility>
 
 #include <google/protobuf/text_format.h>
 
 #include <ATen/TensorOperators.h>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "importer/archive/pt2_archive.h"
 #include "importer/import_model.h"
 #include "importer/job_text.h"
+#include "importer/model_file.h"
 #include "planner/spec/spec_parser.h"
+#include "primitives/geometry/dtype.h"
 
 namespace adjoin {
 
@@ -56,12 +59,20 @@ const std::vector<ArchiveCase>& ArchiveCases() {
       {"tied.pt2", "tied", "[1, 2, 1]", 1e-10},
       {"norms.pt2", "norms", "[2, 1, 1]", 1e-10},
       {"functions.pt2", "functions", "[1, 2, 1]", 1e-10},
+      {"element_wise.pt2", "element_wise", "[1, 2, 1]", 1e-10},
       {"einsum_attention.pt2", "einsum_attention", "[1, 2, 1]", 1e-10},
       {"swin_any_batch.pt2", "swin_any_batch", "[1, 1, 2, 1]", 1e-10},
       {"swin_v2.pt2", "swin_v2", "[1, 1, 2, 1]", 1e-10},
       {"frozen_norm.pt2", "frozen_norm", "[1, 1, 2, 1]", 1e-10},
       {"vit.pt2", "vit", "[1, 1, 2, 1]", 1e-10},
       {"convnext.pt2", "convnext", "[1, 1, 2, 1]", 1e-10},
+      {"traced_lenet.pt", "traced_lenet", "[1, 1, 2, 1]", 1e-10},
+      {"traced_resnet.pt", "traced_resnet", "[1, 1, 1, 2]", 1e-10},
+      {"traced_unet3d.pt", "traced_unet3d", "[1, 1, 2, 1, 1]", 1e-10},
+      {"traced_encoder.pt", "traced_encoder", "[2, 1]", 1e-10},
+      {"traced_twice.pt", "traced_twice", "[1, 1, 2, 1]", 1e-10},
+      {"traced_tied.pt", "traced_tied", "[1, 2]", 1e-10},
+      {"traced_mixed.pt", "traced_mixed", "[1, 1, 2, 1]", 1e-10},
   };
   return *cases;
 }
@@ -78,11 +89,28 @@ absl::Status CopyArrays(const ArchiveCase& test, const JobFolder& folder) {
   return absl::OkStatus();
 }
 
+namespace {
+
+// Whether an NPY file says so in its header; as it is read, it is one of float64.
+bool HoldsWholeNumbers(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string header(128, '\0');
+  file.read(header.data(), static_cast<std::streamsize>(header.size()));
+  return absl::StrContains(header, "'<i8'");
+}
+
+}  // namespace
+
 absl::StatusOr<JobSpec> ImportedJob(const ArchiveCase& test, int ranks, const JobFolder& folder) {
-  ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<Pt2Archive> archive,
-                          Pt2Archive::Open(absl::StrCat(test.folder, "/", test.archive)));
-  ADJOIN_ASSIGN_OR_RETURN(const ImportedModel model, ImportModel(*archive, {}));
-  ADJOIN_RETURN_IF_ERROR(WriteWeights(*archive, model, folder.Path("data/w.safetensors")));
+  std::vector<ExampleInput> examples;  // a trace does not tell them
+  for (size_t i = 0; absl::EndsWith(test.archive, ".pt") && i < test.Arrays("input").size(); ++i) {
+    ADJOIN_ASSIGN_OR_RETURN(const at::Tensor input, folder.ReadArray(absl::StrCat("data/input", i, ".npy")));
+    const bool whole = HoldsWholeNumbers(test.Arrays("input")[i]);
+    examples.push_back({input.sizes().vec(), whole ? DType::kInt64 : DType::kFloat64});
+  }
+  ADJOIN_ASSIGN_OR_RETURN(const ModelFile file, OpenModelFile(absl::StrCat(test.folder, "/", test.archive), examples));
+  ADJOIN_ASSIGN_OR_RETURN(const ImportedModel model, ImportModel(*file.archive, file.graph, {}));
+  ADJOIN_RETURN_IF_ERROR(WriteWeights(*file.archive, model, folder.Path("data/w.safetensors")));
   ADJOIN_ASSIGN_OR_RETURN(const std::string text,
                           JobText(model, {.name = "job", .weights = "w.safetensors", .archive = test.archive}));
   ADJOIN_ASSIGN_OR_RETURN(const ParsedSpec parsed, ParseSpec(text, "job"));

@@ -1,9 +1,11 @@
 // The archives of importer/testdata, imported and run on one rank and on two: their outputs are those that PyTorch
-// wrote beside them. Likewise those of another folder, such as importer/testdata/published_models.py makes:
+// wrote beside them. Likewise those of another folder, such as importer/testdata/published_models.py makes; where
+// NAME.losses.npy is there, NAME is trained as well, and NAME.trained.safetensors written:
 //
 //   bazel test //tests/importer:pytorch_outputs_test --test_env=ADJOIN_ARCHIVES=FOLDER --test_output=all
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
@@ -22,10 +24,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "base/status_macros.h"
-#include "importer/archive/pt2_archive.h"
 #include "importer/import_model.h"
+#include "importer/job_text.h"
+#include "importer/model_file.h"
+#include "primitives/geometry/dtype.h"
 #include "proto/job.pb.h"
 #include "tests/importer/imported_job.h"
+#include "tests/importer/trained_losses.h"
 #include "tests/predict/job_run.h"
 
 namespace adjoin {
@@ -71,7 +76,45 @@ INSTANTIATE_TEST_SUITE_P(Archives, PytorchOutputsTest, testing::Range(0, static_
 const std::map<size_t, const char*> kFour = {
     {2, "[2, 2]"}, {3, "[2, 2, 1]"}, {4, "[1, 1, 2, 2]"}, {5, "[1, 1, 1, 2, 2]"}};
 
-// Imports and computes each; what has no layer is refused by its name and its module. Prints a line for each.
+// Where the layers that read a field of so many dims are cut.
+std::string CutOfFour(size_t dims, const ImportedModel& model) {
+  // A reshape that divides a dim does not read it in any parts.
+  if (!model.layers[0].has_reshape()) return kFour.at(dims);
+  return absl::StrCat("[4", absl::StrReplaceAll(std::string(dims - 1, ','), {{",", ", 1"}}), "]");
+}
+
+void ComputeArchive(const ArchiveCase& test, int ranks) {
+  const JobFolder folder(absl::StrCat(test.sample, ranks));
+  const absl::StatusOr<double> difference = DifferenceOf(test, ranks, folder);
+  EXPECT_TRUE(difference.ok()) << test.sample << " on " << ranks << ": " << difference.status();
+  std::filesystem::remove_all(folder.Path(""));
+  if (!difference.ok()) return;
+  EXPECT_LE(*difference, test.tolerance) << test.sample << ", ranks: " << ranks;
+  std::cout << " " << *difference << " on " << ranks << (ranks == 1 ? " rank" : " ranks") << std::flush;
+}
+
+// Trains as training_losses.py does, on one rank. What was trained lies beside the archive then.
+void TrainArchive(const ArchiveCase& test) {
+  const JobFolder folder(absl::StrCat(test.sample, "-trained"));
+  const auto right = PytorchLosses(test, folder);
+  ASSERT_TRUE(right.ok()) << right.status();
+  const auto losses = TrainedLosses(test, 1, folder);
+  ASSERT_TRUE(losses.ok()) << test.sample << ": " << losses.status();
+  ASSERT_EQ(losses->size(), right->size());
+  double largest = 0;
+  for (size_t i = 0; i < right->size(); ++i) {
+    largest = std::max(largest, std::abs((*losses)[i] - (*right)[i]) / std::max((*right)[i], 1e-3));
+  }
+  EXPECT_LE(largest, 1e-9) << test.sample;
+  std::cout << " " << largest << " of the losses";
+  std::filesystem::copy_file(folder.Path("output/job/model.safetensors"),
+                             absl::StrCat(test.folder, "/", test.sample, ".trained.safetensors"),
+                             std::filesystem::copy_options::overwrite_existing);
+  std::filesystem::remove_all(folder.Path(""));
+}
+
+// Imports, computes and, where losses are there, trains each; what has no layer is refused by its name and its module.
+// Prints a line for each. NAME.float32.pt2 is computed on one rank only.
 void ComputeArchives(const std::string& path, int least) {
   int archives = 0;
   std::set<std::string> files;
@@ -81,33 +124,28 @@ void ComputeArchives(const std::string& path, int least) {
   for (const std::string& file : files) {
     const std::string name = std::filesystem::path(file).stem();
     const auto before = std::chrono::steady_clock::now();
-    const auto archive = Pt2Archive::Open(file);
-    ASSERT_TRUE(archive.ok()) << archive.status();
-    const auto model = ImportModel(**archive, {});
-    const std::chrono::duration<double> import = std::chrono::steady_clock::now() - before;
+    const auto opened = OpenModelFile(file, {});
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    const auto model = ImportModel(*opened->archive, opened->graph, {});
+    const std::chrono::duration<double, std::milli> import = std::chrono::steady_clock::now() - before;
     if (!model.ok()) {
       std::cout << name << ": " << model.status().message() << std::endl;
       EXPECT_TRUE(absl::StrContains(model.status().message(), "no layers for torch.ops."));
       continue;
     }
     ++archives;
-    std::cout << name << ": " << model->layers.size() << " layers, read in " << import.count() << " s; differences";
-    const auto cut = kFour.find(model->inputs[0].shape.size());
-    for (int ranks : {1, 4}) {
-      if (ranks == 4 && cut == kFour.end()) continue;
-      // A reshape that divides a dim does not read it in any parts.
-      std::string partition = ranks == 1 ? "" : cut->second;
-      if (ranks == 4 && model->layers[0].has_reshape()) {
-        partition = absl::StrCat("[4", absl::StrReplaceAll(std::string(cut->first - 1, ','), {{",", ", 1"}}), "]");
-      }
-      const ArchiveCase test{name + ".pt2", name, partition, 1e-10, ranks, path};
-      const JobFolder folder(absl::StrCat(name, ranks));
-      const absl::StatusOr<double> difference = DifferenceOf(test, ranks, folder);
-      EXPECT_TRUE(difference.ok()) << name << " on " << ranks << ": " << difference.status();
-      if (!difference.ok()) continue;
-      EXPECT_LE(*difference, test.tolerance) << name << ", ranks: " << ranks;
-      std::cout << " " << *difference << " on " << ranks << (ranks == 1 ? " rank" : " ranks");
+    const auto text = JobText(*model, {.name = "job", .weights = "w.safetensors", .archive = name});
+    ASSERT_TRUE(text.ok()) << text.status();
+    std::cout << name << ": " << model->layers.size() << " layers, " << std::count(text->begin(), text->end(), '\n')
+              << " lines, read in " << import.count() << " ms; differences" << std::flush;
+    const size_t dims = model->inputs[0].shape.size();
+    ArchiveCase test{name + ".pt2", name, "", model->compute == DType::kFloat32 ? 1e-4 : 1e-10, 4, path};
+    ComputeArchive(test, 1);
+    if (kFour.count(dims) > 0 && !absl::EndsWith(name, ".float32")) {
+      test.partition = CutOfFour(dims, *model);
+      ComputeArchive(test, 4);
     }
+    if (!test.Arrays("losses").empty()) TrainArchive(test);
     std::cout << std::endl;
   }
   EXPECT_GE(archives, least) << path << " has few .pt2 that are imported";

@@ -20,9 +20,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "importer/archive/pt2_archive.h"
 #include "importer/import_model.h"
 #include "importer/job_text.h"
+#include "importer/model_file.h"
 #include "planner/spec/spec_parser.h"
 #include "worker/data/cell_type.h"
 #include "worker/data/npy_file.h"
@@ -123,10 +123,9 @@ class AgainstTest : public ::testing::Test {
 
   // The job of an archive; its weights are in w.safetensors.
   absl::StatusOr<ParsedSpec> Import(const std::string& name) {
-    ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<Pt2Archive> archive,
-                            Pt2Archive::Open(absl::StrCat("importer/testdata/", name, ".pt2")));
-    ADJOIN_ASSIGN_OR_RETURN(const ImportedModel model, ImportModel(*archive, {}));
-    ADJOIN_RETURN_IF_ERROR(WriteWeights(*archive, model, File("w.safetensors")));
+    ADJOIN_ASSIGN_OR_RETURN(const ModelFile file, OpenModelFile(absl::StrCat("importer/testdata/", name, ".pt2"), {}));
+    ADJOIN_ASSIGN_OR_RETURN(const ImportedModel model, ImportModel(*file.archive, file.graph, {}));
+    ADJOIN_RETURN_IF_ERROR(WriteWeights(*file.archive, model, File("w.safetensors")));
     ADJOIN_ASSIGN_OR_RETURN(const std::string text,
                             JobText(model, {.name = "job", .weights = "w.safetensors", .archive = name}));
     ADJOIN_ASSIGN_OR_RETURN(ParsedSpec parsed, ParseSpec(text, "job"));
@@ -182,6 +181,31 @@ TEST_F(AgainstTest, ImportedModelsComputeWhatPyTorchDid) {
     EXPECT_FALSE(result->deviates()) << name << ":\n" << AgainstText(*result);
     ASSERT_EQ(result->runs.size(), 3u);
     for (const AgainstRanks& run : result->runs) EXPECT_EQ(run.sample.size(), 1u) << name;
+  }
+}
+
+TEST_F(AgainstTest, LayoutsAreChosenForTheSamplesBatch) {
+  for (const char* name : {"lenet", "sequential"}) {
+    auto job = Import(name);
+    ASSERT_TRUE(job.ok()) << name << ": " << job.status();
+    if (std::string(name) == "sequential") {
+      Train(job->spec);
+      job->spec.mutable_train()->set_batch(64);  // The sample has 2.
+    }
+    AgainstOptions options = Options(Npz(Entries(name)));
+    options.verify.ranks = {1, 2, 4};
+    options.layouts.chosen = true;
+    const auto result = VerifyAgainst(*job, options);
+    ASSERT_TRUE(result.ok()) << name << ": " << result.status();
+    EXPECT_FALSE(result->deviates()) << name << ":\n" << AgainstText(*result);
+    ASSERT_EQ(result->runs.size(), 3u);
+    for (const AgainstRanks& run : result->runs) EXPECT_EQ(run.sample.size(), 1u) << name;
+    EXPECT_THAT(AgainstText(*result), HasSubstr("4 ranks, layouts chosen"));
+    options.layouts.pin = {"no_such_layer=1x2"};
+    const auto refused = VerifyAgainst(*job, options);
+    ASSERT_TRUE(refused.ok()) << refused.status();
+    EXPECT_TRUE(refused->deviates());
+    EXPECT_THAT(AgainstText(*refused), AllOf(HasSubstr("NOT VERIFIED"), HasSubstr("no_such_layer")));
   }
 }
 

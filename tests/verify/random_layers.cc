@@ -99,18 +99,26 @@ void RandomLayers::AddAny() {
   }
 }
 
+void RandomLayers::PutWithin(ActivationDomain domain) {
+  if (domain == ActivationDomain::kAll) return;
+  const bool from_zero = domain == ActivationDomain::kFromZeroToOne;
+  Put("activation", from_zero ? "{ fn: \"sigmoid\" }" : "{ fn: \"tanh\" }", x_.shape);
+  if (domain == ActivationDomain::kWithinOne || from_zero) Put("activation", "{ fn: \"mul\" arg: 0.9 }", x_.shape);
+  if (from_zero) Put("activation", "{ fn: \"add\" arg: 0.05 }", x_.shape);
+  const bool above_one = domain == ActivationDomain::kAboveOne;
+  if (domain == ActivationDomain::kPositive || above_one) {
+    Put("activation", above_one ? "{ fn: \"add\" arg: 2.5 }" : "{ fn: \"add\" arg: 2 }", x_.shape);
+  }
+}
+
 bool RandomLayers::Activation() {
   const std::vector<ActivationFunction>& functions = ActivationFunctions();
   const ActivationFunction& function = functions[random_.Between(0, functions.size() - 1)];
   const std::string name = function.name;
   // So that numbers stay of one size.
-  if (name == "exp" || name == "square") Put("activation", "{ fn: \"tanh\" }", x_.shape);
-  static const auto* of_positive =
-      new std::set<std::string>{"log", "log1p", "pow", "reciprocal", "root", "rsqrt", "sqrt"};
-  if (of_positive->count(name) > 0) {
-    Put("activation", "{ fn: \"tanh\" }", x_.shape);
-    Put("activation", "{ fn: \"add\" arg: 2 }", x_.shape);
-  }
+  static const auto* growing = new std::set<std::string>{"cosh", "exp", "exp2", "sinh", "square", "tan"};
+  if (growing->count(name) > 0) Put("activation", "{ fn: \"tanh\" }", x_.shape);
+  PutWithin(DomainOf(name));
   std::string arguments;
   if (name == "prelu") {
     arguments = random_.OneIn(2) ? absl::StrCat(" arg: ", x_.shape[1]) : "";

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "layers/pointwise/activation_functions.h"
 #include "tests/verify/network_writer.h"
 #include "tests/vs_serial/random_jobs.h"
 
@@ -52,6 +53,9 @@ class RandomLayers {
   Value Another(bool broadcast);
 
   Value ScoreBias(int64_t heads, int64_t queries, int64_t keys);
+
+  // Brings the numbers of the last value into a domain.
+  void PutWithin(ActivationDomain domain);
 
   // Each returns false where it has no case for the last value.
   bool Activation();

@@ -45,6 +45,7 @@ JobSpec Plain(const JobSpec& spec) {
   JobSpec plain = Recut(spec, 1);
   plain.mutable_precision()->clear_loss_scale();
   plain.mutable_train()->clear_microbatches();
+  plain.mutable_train()->clear_microbatches_in_flight();
   for (Layer& layer : *plain.mutable_layer()) layer.clear_recompute();
   return plain;
 }
