@@ -172,11 +172,11 @@ TEST_F(StreamsTest, EightThousandOfNobodyLeaveUsersServed) {
     auto channel = Channel(Anonymous());
     for (int i = 0; i < 100; ++i) calls.Add(channel, methods[calls.size() % methods.size()]);
   }
-  EXPECT_LT(PsTakes("user-alice"), absl::Seconds(1)) << calls.sent() << " of " << calls.size() << " are there";
+  EXPECT_LT(PsTakes("user-alice"), absl::Seconds(10)) << calls.sent() << " of " << calls.size() << " are there";
   const Deadline deadline = Within(60);
-  while (calls.sent() < calls.size() && !deadline.Expired()) EXPECT_LT(PsTakes("user-alice"), absl::Seconds(1));
+  while (calls.sent() < calls.size() && !deadline.Expired()) EXPECT_LT(PsTakes("user-alice"), absl::Seconds(10));
   EXPECT_EQ(calls.sent(), 8000);
-  EXPECT_LT(PsTakes("user-alice"), absl::Seconds(1));
+  EXPECT_LT(PsTakes("user-alice"), absl::Seconds(10));
   EXPECT_EQ(cluster_->Describe(job)->job().state(), RUNNING);
   EXPECT_EQ(CliAs("user-alice", {"cancel", job}).exit_code, 0);
 }
@@ -209,7 +209,7 @@ TEST_F(StreamsTest, AUsersOwnStreamsAreBoundedAndOthersFollow) {
   }
   EXPECT_EQ(let_in, 100);
   EXPECT_THAT(refusal, HasSubstr("user alice has 100 streams (follow, logs, events, get) open already"));
-  EXPECT_LT(PsTakes("user-alice"), absl::Seconds(1));
+  EXPECT_LT(PsTakes("user-alice"), absl::Seconds(10));
   const LocalCluster::CliResult events = CliAs("user-bob", {"events", job});
   EXPECT_EQ(events.exit_code, 0) << events.err;
   for (auto& each : open) each->context.TryCancel();

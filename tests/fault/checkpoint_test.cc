@@ -94,10 +94,10 @@ TEST_F(CheckpointedJobTest, AJobKilledBetweenCheckpointsGoesOnBitForBit) {
   ASSERT_TRUE(job.ok()) << job.status();
   for (uint64_t step : {10 + random() % 10, 100 + random() % 50, 250 + random() % 50}) {
     ASSERT_EQ(AwaitStep(*job, step), absl::OkStatus()) << "seed " << seed << Events(*job);
+    const uint64_t epoch = cluster_->Describe(*job).value().job().epoch();
     const absl::Status killed = cluster_->KillRank(*job, static_cast<int>(random() % 4), SIGKILL);
     ASSERT_TRUE(killed.ok()) << killed;
     // The next attempt has begun before the next kill is aimed.
-    const uint64_t epoch = cluster_->Describe(*job).value().job().epoch();
     ASSERT_TRUE(cluster_
                     ->WaitUntil(
                         *job, [&](const JobSummary& s) { return s.epoch() > epoch; }, Within(60))

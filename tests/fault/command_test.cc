@@ -231,7 +231,7 @@ TEST_F(CommandTest, IncludedFilesAreReadBeforeTheJobIsSent) {
 
 TEST_F(CommandTest, StreamsGoOnOverADeadCoordinatorAndOverAttempts) {
   StartCluster(2);
-  Run({"submit", SpecFile("steps-400x10ms-kill-1-at-100-once", 2, "restart { max_restarts: 1 }")});
+  Run({"submit", SpecFile("steps-2000x10ms-kill-1-at-100-once", 2, "restart { max_restarts: 1 }")});
   auto follow = Start("follow", {"follow", "job-1"});
   auto logs = Start("logs", {"logs", "job-1", "-f"});
   auto events = Start("events", {"events", "job-1", "-f", "-o", "json"});

@@ -58,7 +58,7 @@ class DiskFullTest : public ::testing::Test {
 };
 
 TEST_F(DiskFullTest, SubmissionsAreRefusedAndJobsGoOn) {
-  absl::StatusOr<std::string> job = cluster_->Submit(FakeJob("steps-200x30ms", 2));
+  absl::StatusOr<std::string> job = cluster_->Submit(FakeJob("steps-1000x30ms", 2));
   ASSERT_TRUE(job.ok()) << job.status();
   auto running = cluster_->WaitUntil(
       *job, [](const JobSummary& s) { return s.progress().step() >= 3; }, Within(60));
@@ -87,7 +87,7 @@ TEST_F(DiskFullTest, SubmissionsAreRefusedAndJobsGoOn) {
   }
   ASSERT_TRUE(next.ok()) << next.status();
   for (const std::string& id : {*job, *next}) {
-    absl::StatusOr<JobSummary> end = cluster_->WaitFor(id, Within(60));
+    absl::StatusOr<JobSummary> end = cluster_->WaitFor(id, Within(120));
     ASSERT_TRUE(end.ok()) << end.status();
     EXPECT_EQ(end->state(), SUCCEEDED) << end->reason();
   }

@@ -43,9 +43,19 @@ std::string FakeJob(const std::string& name, int ranks, const std::string& more)
                       more, "\n");
 }
 
-std::vector<std::string> ImpatientCoordinator() {
-  return {"--heartbeat-seconds", "0.2", "--suspect-seconds", "0.7", "--worker-timeout-seconds",    "2",
-          "--reattach-seconds",  "4",   "--lease-seconds",   "6",   "--restarts-without-progress", "1000000"};
+std::vector<std::string> ImpatientCoordinator(int dead_after_seconds) {
+  return {"--heartbeat-seconds",
+          "0.2",
+          "--suspect-seconds",
+          "0.7",
+          "--worker-timeout-seconds",
+          absl::StrCat(dead_after_seconds),
+          "--reattach-seconds",
+          absl::StrCat(dead_after_seconds + 2),
+          "--lease-seconds",
+          absl::StrCat(dead_after_seconds + 4),
+          "--restarts-without-progress",
+          "1000000"};
 }
 
 std::map<std::string, std::set<uint64_t>> AttemptsThatRan(const std::string& output_root) {

@@ -16,8 +16,9 @@ namespace adjoin {
 // `more` is put into the spec.
 std::string FakeJob(const std::string& name, int ranks, const std::string& more = "");
 
-// Flags of a coordinator that finds everything within seconds: silence, leases, daemons that do not come back.
-std::vector<std::string> ImpatientCoordinator();
+// Flags of a coordinator that finds everything within seconds: silence, leases, daemons that do not come back. A daemon
+// that is silent for `dead_after_seconds` is lost: on a busy machine one that lives may be silent for two.
+std::vector<std::string> ImpatientCoordinator(int dead_after_seconds = 2);
 
 // The epochs of which ranks ran, by job.
 std::map<std::string, std::set<uint64_t>> AttemptsThatRan(const std::string& output_root);

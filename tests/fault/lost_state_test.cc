@@ -64,10 +64,10 @@ class LostStateTest : public ::testing::Test {
     EXPECT_TRUE(job.ok()) << job.status();
     return job.value_or("");
   }
-  // A job that is submitted now ends well within seconds.
+  // A job that is submitted now ends within seconds; a busy machine takes longer.
   std::string RunsAtOnce() {
     const std::string job = Submit("succeed");
-    const auto end = cluster_->WaitFor(job, Within(20));
+    const auto end = cluster_->WaitFor(job, Within(60));
     EXPECT_TRUE(end.ok()) << end.status();
     if (end.ok()) {
       EXPECT_EQ(end->state(), SUCCEEDED) << end->reason();
@@ -121,6 +121,8 @@ TEST_F(LostStateTest, ALogThatIsGoneIsMissedAndWhatIsLeftGoesOnWhenToldTo) {
 TEST_F(LostStateTest, ALogThatIsDamagedIsNoticed) {
   Start(1, 2);
   for (int i = 0; i < 6; ++i) RunsAtOnce();
+  // A commit that is not in the journal yet when the coordinator is killed may be missing without a word.
+  ASSERT_EQ(cluster_->WaitUntilIdle(Within(20)), absl::OkStatus());
   ASSERT_EQ(cluster_->KillCoordinator(), absl::OkStatus());
   const std::string log = ReadFile(Path("adjoin.db-wal"));
   const size_t live = LiveBytes(log);

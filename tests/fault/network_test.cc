@@ -4,8 +4,6 @@
 // Needs root, network namespaces and iptables; skipped elsewhere.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <iostream>
@@ -17,9 +15,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
-#include "base/security/tls.h"
 #include "tests/harness/leftovers.h"
 #include "tests/harness/local_cluster.h"
+#include "tests/harness/node_network.h"
 
 namespace adjoin {
 namespace {
@@ -28,59 +26,8 @@ using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
 constexpr int kNodes = 2;
-constexpr char kTool[] = "/usr/sbin/ip";
 
 Deadline Within(double seconds) { return Deadline::After(absl::Seconds(seconds)); }
-
-bool Shell(const std::string& command) { return system((command + " 2>/dev/null >/dev/null").c_str()) == 0; }
-
-// A bridge with an address of the test's own, and behind it the namespaces of the nodes, whose interface is "data0".
-class Network {
- public:
-  Network()
-      : id_(absl::StrCat("ad", getpid() % 100000, "t", made_++)),
-        subnet_(absl::StrCat("10.", 64 + getpid() % 128, ".", getpid() / 128 % 250)) {}
-  ~Network() {
-    // The kernel takes its time over a namespace: its cable would be there when the next test makes one.
-    for (int node = 0; node < kNodes; ++node) {
-      Shell(absl::StrCat(kTool, " link del ", Cable(node)));
-      Shell(absl::StrCat(kTool, " netns del ", Space(node)));
-    }
-    Shell(absl::StrCat(kTool, " link del ", Bridge()));
-  }
-
-  // Returns false where the system does not allow it.
-  bool Make() {
-    if (geteuid() != 0 || access(kTool, X_OK) != 0) return false;
-    bool ok = Shell(absl::StrCat(kTool, " link add ", Bridge(), " type bridge")) &&
-              Shell(absl::StrCat(kTool, " addr add ", Address(), "/24 dev ", Bridge())) &&
-              Shell(absl::StrCat(kTool, " link set ", Bridge(), " up"));
-    for (int node = 0; ok && node < kNodes; ++node) {
-      ok = Shell(absl::StrCat(kTool, " netns add ", Space(node))) &&
-           Shell(absl::StrCat(kTool, " link add ", Cable(node), " type veth peer name data0 netns ", Space(node))) &&
-           Shell(absl::StrCat(kTool, " link set ", Cable(node), " master ", Bridge(), " up")) &&
-           In(node, absl::StrCat(kTool, " addr add ", subnet_, ".", node + 1, "/24 dev data0")) &&
-           In(node, absl::StrCat(kTool, " link set data0 up")) && In(node, absl::StrCat(kTool, " link set lo up"));
-    }
-    return ok;
-  }
-  bool In(int node, const std::string& command) {
-    return Shell(absl::StrCat(kTool, " netns exec ", Space(node), " ", command));
-  }
-  bool SetLink(int node, bool up) {
-    return Shell(absl::StrCat(kTool, " link set ", Cable(node), up ? " up" : " down"));
-  }
-
-  std::string Space(int node) const { return absl::StrCat(id_, "n", node); }
-  std::string Address() const { return subnet_ + ".254"; }
-
- private:
-  std::string Bridge() const { return id_ + "b"; }
-  std::string Cable(int node) const { return absl::StrCat(id_, "c", node); }
-
-  static inline int made_ = 0;
-  const std::string id_, subnet_;
-};
 
 // Looks all the time at the ranks that there are: of how many attempts at once?
 class AttemptsWatch {
@@ -119,28 +66,12 @@ class AttemptsWatch {
 class NetworkTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!network_.Make()) GTEST_SKIP() << "network namespaces cannot be made here: that needs root and iproute2";
-    const std::string certs = ::testing::TempDir() + "/certs";
-    ASSERT_TRUE(Shell(absl::StrCat(Runfile("tools/make-certs"), " ", certs, " --server ", network_.Address(),
-                                   " --client admin tester --client worker worker-0 --client worker worker-1")));
-    LocalClusterOptions options;
-    options.environment = {"UCX_TLS=tcp,self"};
-    options.listen = network_.Address() + ":0";
-    auto credentials = MakeChannelCredentials(
-        {network_.Address(), 1}, {certs + "/ca.pem", certs + "/admin-tester.pem", certs + "/admin-tester.key"}, "");
-    ASSERT_TRUE(credentials.ok()) << credentials.status();
-    options.credentials = *credentials;
+    if (!network_.Make(kNodes)) GTEST_SKIP() << NodeNetwork::kNeeds;
+    absl::StatusOr<LocalClusterOptions> options = network_.ClusterOptions(::testing::TempDir() + "/certs");
+    ASSERT_TRUE(options.ok()) << options.status();
     // Daemons are lost as in production; their leases are shorter, for the test's sake.
-    options.coordinator_flags = {"--lease-seconds", "20"};
-    options.coordinator.flags = {"--tls-ca",  certs + "/ca.pem",    "--tls-cert", certs + "/server.pem",
-                                 "--tls-key", certs + "/server.key"};
-    for (int node = 0; node < kNodes; ++node) {
-      const std::string name = absl::StrCat(certs, "/worker-worker-", node);
-      options.worker[node].prefix = {kTool, "netns", "exec", network_.Space(node)};
-      options.worker[node].flags = {"--tls-ca",  certs + "/ca.pem", "--tls-cert",   name + ".pem",
-                                    "--tls-key", name + ".key",     "--net-device", "data0"};
-    }
-    auto started = LocalCluster::Start(kNodes, /*slots_per_node=*/2, options);
+    options->coordinator_flags = {"--lease-seconds", "20"};
+    auto started = LocalCluster::Start(kNodes, /*slots_per_node=*/2, *options);
     ASSERT_TRUE(started.ok()) << started.status();
     cluster_ = *std::move(started);
     watch_ = std::make_unique<AttemptsWatch>(cluster_->folder());
@@ -183,7 +114,7 @@ class NetworkTest : public ::testing::Test {
     return end->attempts();
   }
 
-  Network network_;
+  NodeNetwork network_;
   std::unique_ptr<LocalCluster> cluster_;
   std::unique_ptr<AttemptsWatch> watch_;
   std::string job_;

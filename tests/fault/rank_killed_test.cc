@@ -60,13 +60,13 @@ TEST_P(RankKilledTest, FailsTheJobByNameAndLeavesNothing) {
 
   absl::Status killed = cluster.KillRank(*job, 2, SIGKILL);
   ASSERT_TRUE(killed.ok()) << killed;
-  absl::StatusOr<JobSummary> end = cluster.WaitFor(*job, Within(5));
+  absl::StatusOr<JobSummary> end = cluster.WaitFor(*job, Within(30));
   ASSERT_TRUE(end.ok()) << end.status();
   EXPECT_EQ(end->state(), FAILED);
   EXPECT_EQ(end->reason(),
             absl::StrCat("rank 2 on ", described->rank(2).worker(), " was killed by signal 9 (SIGKILL)"));
 
-  ASSERT_TRUE(cluster.WaitUntilIdle(Within(5)).ok());
+  ASSERT_TRUE(cluster.WaitUntilIdle(Within(30)).ok());
   for (pid_t pid : *pids) EXPECT_TRUE(kill(pid, 0) != 0 && errno == ESRCH) << pid;
   EXPECT_THAT(NewSharedMemory(shared_before, Within(5)), IsEmpty());
 

@@ -53,7 +53,7 @@ class UnfitNodeTest : public ::testing::Test {
     }
     options_.rank_binary = "worker/testing/fake-rank";
     options_.coordinator_flags = ImpatientCoordinator();
-    options_.worker_flags = {"--data-check-seconds", "1"};
+    options_.worker_flags = {"--data-check-seconds", "5"};
   }
   void Start() {
     auto started = LocalCluster::Start(/*nodes=*/2, /*slots_per_node=*/2, options_);
@@ -101,7 +101,7 @@ TEST_F(UnfitNodeTest, OneNodeWhoseChecksHangHoldsNobodysSubmissionUp) {
     });
   }
   for (std::thread& user : users) user.join();
-  EXPECT_LT(absl::Now() - begin, absl::Seconds(30));
+  EXPECT_LT(absl::Now() - begin, absl::Seconds(60));
   for (const std::string& job : accepted) EXPECT_THAT(job, ::testing::StartsWith("job-"));
 }
 
@@ -126,8 +126,8 @@ TEST_F(UnfitNodeTest, AFileThatHangsEverywhereIsNamedAndOthersGoThrough) {
   for (std::thread& user : slow) user.join();
   ASSERT_FALSE(refused.ok());
   EXPECT_THAT(std::string(refused.status().message()),
-              AllOf(HasSubstr("worker-0: reading 'far.safetensors' (weights.init_from) did not end within 1 s"),
-                    HasSubstr("worker-1: reading 'far.safetensors' (weights.init_from) did not end within 1 s")));
+              AllOf(HasSubstr("worker-0: reading 'far.safetensors' (weights.init_from) did not end within 5 s"),
+                    HasSubstr("worker-1: reading 'far.safetensors' (weights.init_from) did not end within 5 s")));
 }
 
 TEST_F(UnfitNodeTest, ANodeWithoutItsOutputRootGetsNoJobsUntilItIsMadeAgain) {

@@ -99,7 +99,7 @@ class CompletionTest(unittest.TestCase):
             (cls.folder / "bin" / name).symlink_to(program(name))
         cls.environment = {"PATH": f"{cls.folder}/bin:/usr/bin:/bin", "HOME": str(cls.folder), "TERM": "dumb",
                            "LC_ALL": "C.UTF-8", "XDG_CONFIG_HOME": str(cls.folder / "config"),
-                           "XDG_DATA_HOME": str(cls.folder / "data")}
+                           "XDG_DATA_HOME": str(cls.folder / "data"), "ADJOIN_COMPLETION_SECONDS": "20"}
         try:
             hostile = subprocess.Popen([program("hostile_coordinator"), *JOBS.values(), *REFUSED, *WRITTEN_OUT],
                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
