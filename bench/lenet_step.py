@@ -21,7 +21,12 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-JOBS = ["lenet5-serial", "lenet5-sync-sgd", "lenet5-spatial", "lenet5-hybrid", "lenet5-two-stage"]
+# (line of the table, example, what is set in it). Stages of ranks work side by side on micro-batches in flight only.
+JOBS = [(job, job, []) for job in
+        ("lenet5-serial", "lenet5-sync-sgd", "lenet5-spatial", "lenet5-hybrid", "lenet5-two-stage")] + [
+            (f"two-stage, {held} of {parts} in flight", "lenet5-two-stage",
+             [f"train.microbatches={parts}", f"train.microbatches_in_flight={held}"])
+            for parts, held in ((2, 1), (2, 2), (4, 1), (4, 2))]
 BATCH = 64
 
 
@@ -59,6 +64,7 @@ class Cluster:
         self.bin = pathlib.Path(subprocess.run(["bazel", "info", "bazel-bin"], cwd=ROOT, check=True, text=True,
                                                capture_output=True).stdout.strip())
         self.processes = []
+        self.runs = 0
 
     def start(self, name, *arguments):
         log = open(self.folder / f"{name}.log", "w")
@@ -94,17 +100,20 @@ class Cluster:
                 process.kill()
                 process.wait()
 
-    def run(self, job, steps):
-        """metrics.jsonl's lines of steps."""
+    def run(self, job, settings, steps):
+        """Returns the lines of steps in metrics.jsonl."""
         text = (ROOT / f"examples/mnist/{job}.textproto").read_text()
         text = re.sub(r"epochs: *\d+", f"steps: {steps}", text)
         spec = self.folder / f"{job}.textproto"
         spec.write_text(text)
-        done = subprocess.run([self.bin / "cli/adjoin", "submit", "--follow", spec], text=True, capture_output=True,
-                              timeout=600, env={**os.environ, "ADJOIN_COORDINATOR": self.address})
+        self.runs += 1
+        output = f"run-{self.runs}"
+        set_options = [option for setting in [f"output_dir={output}", *settings] for option in ("--set", setting)]
+        done = subprocess.run([self.bin / "cli/adjoin", "submit", "--follow", *set_options, spec], text=True,
+                              capture_output=True, timeout=600, env={**os.environ, "ADJOIN_COORDINATOR": self.address})
         if done.returncode != 0:
             raise SystemExit(f"{job} failed:\n{done.stdout}{done.stderr}")
-        lines = [json.loads(line) for line in (self.folder / job / "metrics.jsonl").read_text().splitlines()]
+        lines = [json.loads(line) for line in (self.folder / output / "metrics.jsonl").read_text().splitlines()]
         return [line for line in lines if line["type"] == "step"]
 
 
@@ -113,16 +122,16 @@ def main():
     parser.add_argument("--steps", type=int, default=300)
     steps = parser.parse_args().steps
     ruler = statistics.median(without_warm_up(serial_pytorch(steps)))
-    print(f"{'':24}{'ms per step':>12}{'of PyTorch':>12}{'T_comp ms':>12}{'T_sync ms':>12}{'KiB sent':>12}")
-    print(f"{'serial PyTorch':24}{1e3 * ruler:12.2f}{1:12.2f}")
+    print(f"{'':30}{'ms per step':>12}{'of PyTorch':>12}{'T_comp ms':>12}{'T_sync ms':>12}{'KiB sent':>12}")
+    print(f"{'serial PyTorch':30}{1e3 * ruler:12.2f}{1:12.2f}")
     with tempfile.TemporaryDirectory() as folder, Cluster(folder) as cluster:
-        for job in JOBS:
-            lines = without_warm_up(cluster.run(job, steps))
+        for line_name, job, settings in JOBS:
+            lines = without_warm_up(cluster.run(job, settings, steps))
             step = statistics.median(line["t_comp"] + line["t_sync"] for line in lines)
             computing = statistics.median(line["t_comp"] for line in lines)
             moving = statistics.median(line["t_sync"] for line in lines)
             sent = statistics.median(line["bytes_sent"] for line in lines)
-            print(f"{job:24}{1e3 * step:12.2f}{step / ruler:12.2f}{1e3 * computing:12.2f}{1e3 * moving:12.2f}"
+            print(f"{line_name:30}{1e3 * step:12.2f}{step / ruler:12.2f}{1e3 * computing:12.2f}{1e3 * moving:12.2f}"
                   f"{sent / 1024:12.1f}", flush=True)
 
 

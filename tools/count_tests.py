@@ -4,7 +4,8 @@
     count_tests.py EVENTS --cut-short   a run that was ended early: what it did not reach is named, and no failure
 
 Counts test cases, as the tests' XML reports name them. A test that failed without saying in which case (it crashed, ran
-too long, did not build) counts as one failed case. Exits with 1 where any failed.
+too long, did not build) counts as one failed case. Names what failed, on lines that begin with "failed: ". Exits with 1
+where any failed.
 """
 import json
 import sys
@@ -31,7 +32,7 @@ def read_events(path):
                     built.add(name["label"])
             elif kind == "targetCompleted" and "completed" in event:
                 broken.add(name["label"])
-            elif kind == "testResult":
+            elif kind == "testResult" and "testResult" in event:  # Without it, the test was stopped before it began.
                 key = (name["label"], name.get("run", 1), name.get("shard", 1))
                 if name.get("attempt", 1) >= results.get(key, (0, None))[0]:
                     results[key] = (name.get("attempt", 1), event["testResult"])
@@ -40,8 +41,9 @@ def read_events(path):
     return last, set(unbuilt), broken & set(unbuilt), built - with_result
 
 
-def cases_of(report):
-    """Passed, failed and skipped cases of an XML report; none if there is no such file or it is cut off."""
+def cases_of(report, failed_names=None):
+    """Passed, failed and skipped cases of an XML report; none if there is no such file or it is cut off. The names of
+    those that failed are added to `failed_names`."""
     passed = failed = skipped = 0
     try:
         root = xml.etree.ElementTree.parse(report).getroot()
@@ -50,6 +52,8 @@ def cases_of(report):
     for case in root.iter("testcase"):
         if case.find("failure") is not None or case.find("error") is not None:
             failed += 1
+            if failed_names is not None:
+                failed_names.append(".".join(filter(None, (case.get("classname"), case.get("name")))))
         elif case.find("skipped") is not None or case.get("status") == "notrun":
             skipped += 1
         else:
@@ -57,24 +61,27 @@ def cases_of(report):
     return passed, failed, skipped
 
 
-def cases(result):
-    """Passed, failed and skipped cases that the XML reports of one test name."""
+def cases(result, failed_names):
+    """Passed, failed and skipped cases that the XML reports of one test name; as cases_of."""
     reports = [urllib.request.url2pathname(urllib.parse.urlparse(output["uri"]).path)
                for output in result.get("testActionOutput", []) if output["name"] == "test.xml"]
-    return [sum(counts) for counts in zip((0, 0, 0), *map(cases_of, reports))]
+    return [sum(counts) for counts in zip((0, 0, 0), *(cases_of(report, failed_names) for report in reports))]
 
 
 def main():
     cut_short = "--cut-short" in sys.argv[2:]
     results, unbuilt, broken, not_run = read_events(sys.argv[1])
-    passed, failed, skipped = 0, len(broken if cut_short else unbuilt), 0
+    failures = [f"{label}: it is not built" for label in sorted(broken if cut_short else unbuilt)]
+    passed, failed, skipped = 0, len(failures), 0
     not_reached, reached = [*(unbuilt - broken), *not_run] if cut_short else [], 0
     for label, result in results:
         if cut_short and result["status"] not in ("PASSED", "FLAKY", "FAILED", "TIMEOUT"):
             not_reached.append(label)  # It was stopped while it ran.
             continue
         reached += 1
-        case_counts = cases(result)
+        failed_names = []
+        case_counts = cases(result, failed_names)
+        failures += [f"{label}: {name}" for name in failed_names]
         passed += case_counts[0]
         failed += case_counts[1]
         skipped += case_counts[2]
@@ -82,9 +89,12 @@ def main():
             passed += 1 if sum(case_counts) == 0 else 0
         elif case_counts[1] == 0:
             failed += 1
+            failures.append(f"{label}: {result['status']}, and no case tells why")
     if not_reached:
         print(f"{len(not_reached)} test programs were not reached in the time given, {reached} were:")
         print("\n".join(f"  {label}" for label in sorted(not_reached)))
+    for failure in failures:
+        print(f"failed: {failure}")
     print(f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else ""))
     sys.exit(1 if failed else 0)
 

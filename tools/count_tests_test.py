@@ -44,11 +44,13 @@ class CountTestsTest(unittest.TestCase):
         events = [configured("//a:a"), built("//a:a"), self.ran("//a:a", "FAILED", report),
                   configured("//b:b"), built("//b:b"), self.ran("//b:b", "FAILED"),
                   configured("//c:c"), built("//c:c"), self.ran("//c:c", "PASSED")]
-        self.assertEqual(self.count(events), (1, ["2 passed, 2 failed, 1 skipped"]))
+        self.assertEqual(self.count(events),
+                         (1, ["failed: //a:a: b", "failed: //b:b: FAILED, and no case tells why",
+                              "2 passed, 2 failed, 1 skipped"]))
 
     def test_what_was_not_built_failed(self):
         events = [configured("//a:a"), configured("//b:slow", ["long"])]
-        self.assertEqual(self.count(events), (1, ["0 passed, 1 failed"]))
+        self.assertEqual(self.count(events), (1, ["failed: //a:a: it is not built", "0 passed, 1 failed"]))
 
     def test_a_run_that_was_cut_short_names_what_it_did_not_reach(self):
         events = [configured("//a:a"), built("//a:a"), self.ran("//a:a", "PASSED"),
@@ -58,6 +60,14 @@ class CountTestsTest(unittest.TestCase):
                          (0, ["3 test programs were not reached in the time given, 1 were:", "  //b:b", "  //c:c",
                               "  //d:d", "1 passed, 0 failed"]))
 
+    def test_a_test_that_was_stopped_before_it_began_was_not_reached(self):
+        stopped = {"id": {"testResult": {"label": "//a:a", "run": 1, "shard": 1, "attempt": 1}},
+                   "aborted": {"reason": "USER_INTERRUPTED"}}
+        events = [configured("//a:a"), built("//a:a"), stopped]
+        self.assertEqual(self.count(events, "--cut-short"),
+                         (0, ["1 test programs were not reached in the time given, 0 were:", "  //a:a",
+                              "0 passed, 0 failed"]))
+
     def test_what_does_not_compile_is_a_failure_also_before_a_cut(self):
         def ended(label, how):
             return {"id": {"targetCompleted": {"label": label}}, **how}
@@ -65,7 +75,7 @@ class CountTestsTest(unittest.TestCase):
         events = [configured("//a:a"), ended("//a:a", {"completed": {"testSize": "SMALL"}}),
                   configured("//b:b"), ended("//b:b", {"aborted": {"reason": "USER_INTERRUPTED"}})]
         code, lines = self.count(events, "--cut-short")
-        self.assertEqual((code, lines[1:]), (1, ["  //b:b", "0 passed, 1 failed"]))
+        self.assertEqual((code, lines[1:]), (1, ["  //b:b", "failed: //a:a: it is not built", "0 passed, 1 failed"]))
 
     def test_a_failure_before_the_cut_is_a_failure(self):
         events = [configured("//a:a"), built("//a:a"), self.ran("//a:a", "TIMEOUT"), configured("//d:d")]
