@@ -84,8 +84,8 @@ absl::Status TraceTimeline::TakePacket(const Packet& packet) {
   }
   RankState& state = wanted ? ranks_[rank] : other_state_;
   if (begins) ++seen_ranks_;
-  ADJOIN_RETURN_IF_ERROR(TakeNames(packet, state));
-  if (packet.has_track_descriptor()) return TakeTrack(packet, state);
+  ADJOIN_RETURN_IF_ERROR(TakeNames(packet, wanted, state));
+  if (packet.has_track_descriptor()) return wanted ? TakeTrack(packet, state) : absl::OkStatus();
   if (!packet.has_track_event()) return absl::OkStatus();
   const TrackEvent& event = packet.track_event();
   if (event.type() == TrackEvent::TYPE_INSTANT) {
@@ -100,7 +100,7 @@ absl::Status TraceTimeline::TakePacket(const Packet& packet) {
   return absl::OkStatus();
 }
 
-absl::Status TraceTimeline::TakeNames(const Packet& packet, RankState& state) {
+absl::Status TraceTimeline::TakeNames(const Packet& packet, bool wanted, RankState& state) {
   const auto& data = packet.interned_data();
   for (const auto& category : data.event_categories()) {
     const auto kind = std::find(kKinds.begin(), kKinds.end(), category.name());
@@ -111,17 +111,17 @@ absl::Status TraceTimeline::TakeNames(const Packet& packet, RankState& state) {
   for (const auto& name : data.debug_annotation_names()) {
     if (state.annotations.size() < 100) state.annotations[name.iid()] = name.name();
   }
-  for (const auto& name : data.event_names()) {
-    state.name_bytes += name.name().size();
-    state.names[name.iid()] = name.name();
-  }
-  if (state.names.size() > kMostNames || state.name_bytes > kMostNameBytes) return NoTrace("it has too many names");
+  if (!wanted) return absl::OkStatus();
+  names_ += static_cast<size_t>(data.event_names_size());
+  for (const auto& name : data.event_names()) name_bytes_ += name.name().size();
+  if (names_ > kMostNames || name_bytes_ > kMostNameBytes) return NoTrace("it has too many names");
+  for (const auto& name : data.event_names()) state.names[name.iid()] = name.name();
   return absl::OkStatus();
 }
 
 absl::Status TraceTimeline::TakeTrack(const Packet& packet, RankState& state) {
   const auto& track = packet.track_descriptor();
-  if (state.tracks.size() >= kMostNames) return NoTrace("it has too many tracks");
+  if (++tracks_ > kMostTracks) return NoTrace("it has too many tracks");
   if (track.has_thread()) state.tracks[track.uuid()] = TrackKind::kSteps;
   if (track.name() == "sends") state.tracks[track.uuid()] = TrackKind::kSends;
   if (track.name() == "receives") state.tracks[track.uuid()] = TrackKind::kReceives;

@@ -28,8 +28,9 @@ class TraceTimeline {
   static constexpr size_t kMostMessages = 4000;
   static constexpr int kMostRanks = 32;
   static constexpr size_t kMostPacketBytes = size_t{64} << 10;
-  static constexpr size_t kMostNames = 100000;               // of one rank, as its tracks
-  static constexpr size_t kMostNameBytes = size_t{4} << 20;  // of one rank
+  static constexpr size_t kMostNames = 200000;  // of the ranks that are wanted, in all
+  static constexpr size_t kMostNameBytes = size_t{8} << 20;
+  static constexpr size_t kMostTracks = 20000;
   static constexpr size_t kMostDepth = 32;
   static constexpr int64_t kMostClockError = int64_t{1} << 61;  // nanoseconds; more is no clock
 
@@ -73,7 +74,6 @@ class TraceTimeline {
   // What packets of one rank refer to.
   struct RankState {
     std::map<uint64_t, std::string> names;
-    size_t name_bytes = 0;
     std::map<uint64_t, int> kinds;
     std::map<uint64_t, std::string> annotations;
     std::map<uint64_t, TrackKind> tracks;
@@ -84,7 +84,7 @@ class TraceTimeline {
   };
 
   absl::Status TakePacket(const Packet& packet);
-  absl::Status TakeNames(const Packet& packet, RankState& state);
+  absl::Status TakeNames(const Packet& packet, bool wanted, RankState& state);
   absl::Status TakeTrack(const Packet& packet, RankState& state);
   absl::Status TakeSlice(const Packet& packet, int rank, RankState& state);
   void TakeMessage(const Packet& packet, TrackKind track, int rank, RankState& state);
@@ -102,6 +102,7 @@ class TraceTimeline {
   std::map<std::string, int> name_index_;
   std::vector<Slice> slices_;
   std::map<uint64_t, End> sends_, receives_;  // by flow
+  size_t names_ = 0, name_bytes_ = 0, tracks_ = 0;  // that were read
   int seen_ranks_ = 0;
   int64_t clock_error_ = 0, shorter_than_ = 0;
   uint64_t slices_left_out_ = 0, sends_left_out_ = 0, receives_left_out_ = 0, dropped_ = 0;

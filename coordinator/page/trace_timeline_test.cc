@@ -244,6 +244,23 @@ TEST(TraceTimelineTest, MessagesInBothDirections) {
   }
 }
 
+// Names of all ranks together have the limit: each of them would be below it.
+TEST(TraceTimelineTest, TooManyNamesAreRefused) {
+  TraceTimeline timeline({.step = 1, .first_rank = 0, .ranks = TraceTimeline::kMostRanks});
+  constexpr int kNames = static_cast<int>(TraceTimeline::kMostNames) / TraceTimeline::kMostRanks;
+  const auto take = [&](int rank, int count) {
+    RankPackets packets(rank);
+    for (int i = 0; i < count; ++i) {
+      packets.Begin(2 * i, 2, absl::StrCat("name ", i));
+      packets.End(2 * i + 1);
+    }
+    return timeline.Take(packets.Bytes());
+  };
+  for (int rank = 0; rank + 1 < TraceTimeline::kMostRanks; ++rank) ASSERT_TRUE(take(rank, kNames).ok());
+  ASSERT_TRUE(take(TraceTimeline::kMostRanks, 2 * kNames).ok());  // is not wanted, so it does not count
+  EXPECT_EQ(take(TraceTimeline::kMostRanks - 1, 2 * kNames).code(), absl::StatusCode::kDataLoss);
+}
+
 TEST(TraceTimelineTest, NamesAreText) {
   RankPackets packets(0);
   packets.Begin(0, 1, "step 1");

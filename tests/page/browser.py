@@ -67,6 +67,13 @@ class Browser:
         self._session = None
         self.complaints = []
         self.dialogs = []
+        try:
+            self._attach()
+        except BaseException:
+            self.close()
+            raise
+
+    def _attach(self):
         pages = self._call("Target.getTargets")["targetInfos"]
         page = next(target for target in pages if target["type"] == "page")
         self._session = self._call("Target.attachToTarget", targetId=page["targetId"], flatten=True)["sessionId"]
@@ -77,6 +84,9 @@ class Browser:
         return self
 
     def __exit__(self, *_):
+        self.close()
+
+    def close(self):
         os.close(self._out)
         os.close(self._in)
         try:

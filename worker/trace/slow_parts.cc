@@ -114,7 +114,7 @@ class Search {
         layer.seconds.resize(ranks);
         layer.median.resize(ranks);
         layer.seconds[rank] += seconds;
-        layer.median[rank] += AtMedianRate(static_cast<int>(rank), part);
+        if (rates_.count(part) > 0) layer.median[rank] += AtMedianRate(static_cast<int>(rank), part);
       }
     }
     std::vector<std::pair<double, int>> by_excess;  // the largest first
@@ -122,7 +122,7 @@ class Search {
       layer.layer = index;
       double most = 0;
       for (std::size_t rank = 0; rank < ranks; ++rank) {
-        most = std::max(most, layer.seconds[rank] - layer.median[rank]);
+        if (layer.median[rank] > 0) most = std::max(most, layer.seconds[rank] - layer.median[rank]);
       }
       by_excess.emplace_back(-most, index);
     }

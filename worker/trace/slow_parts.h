@@ -34,7 +34,8 @@ struct SlowPartFound {
 // What ranks computed of one layer, forward and backward.
 struct LayerOnRanks {
   int layer = 0;
-  // By rank. What it would be at the rate of the median rank; 0: the rank computes nothing of it.
+  // By rank. The median is what it would be at the rate of the median rank; 0: the rank computes nothing of it, or no
+  // other one does.
   std::vector<double> seconds, median;
 };
 

@@ -26,8 +26,9 @@ async function ask(path, options, pauses = options.method === undefined ? kBusy 
   let answer = null;
   try {
     answer = await response.json();
-  } catch {
-    // An answer that is no JSON is an error below.
+  } catch (error) {
+    // An answer that is no JSON is an error below; one that does not end is no answer.
+    if (!(error instanceof SyntaxError)) throw new ApiError(0, "the coordinator does not answer: " + error.message);
   }
   if (!response.ok || answer === null) {
     throw new ApiError(response.status, answer?.error ?? `the coordinator answers ${response.status}`);

@@ -81,8 +81,11 @@ async function load() {
 }
 
 function open() {
-  const hash = location.hash;
-  if (hash !== "" && !hash.startsWith("#/")) return;  // a place within the view
+  let {hash} = location;
+  if (hash !== "" && !hash.startsWith("#/")) {  // a place within the view
+    if (view !== null) return;
+    hash = "";
+  }
   const [path, query] = (hash.slice(2) || "jobs").split("?");
   const parts = path.split("/").map((text) => {
     try {

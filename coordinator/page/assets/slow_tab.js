@@ -2,11 +2,11 @@
 // layer beside the median of the ranks, from the lines of type "slow" in metrics.jsonl.
 import {get, jobPath} from "./api.js";
 import {el, table} from "./dom.js";
-import {millis, number} from "./text.js";
+import {isFinal, millis, number} from "./text.js";
 
 const kPiece = 1 << 20, kMostPieces = 8;  // of metrics.jsonl, from its end backwards
 const kOverlap = 1 << 17;                 // a line is shorter
-const kBetween = 5000;                    // milliseconds
+const kBetween = 5000, kLongest = 60000;  // milliseconds
 const kLabel = 130, kRow = 22, kHead = 20, kLetter = 6.6, kFrame = 18;  // pixels
 // Of the ratio to the median: the class of a cell, from below.
 const kLevels = [[0.8, "faster"], [1.25, "alike"], [1.5, "slower"], [2, "slow"], [Infinity, "slowest"]];
@@ -16,6 +16,8 @@ export class SlowTab {
   of = "";     // the step that was looked for
   at = {rank: 0, layer: 0};
   next = 0;    // not before
+  errors = 0;  // one after another
+  error = "";
   looked = false;
 
   constructor(context, job) {
@@ -28,7 +30,18 @@ export class SlowTab {
     // Without a replayed step there are no such lines.
     if (!mayRead || step === undefined || !(replayed > 0) || step === this.of || Date.now() < this.next) return;
     this.next = Date.now() + kBetween;
-    const line = await this.lastLine();
+    let line = null;
+    try {
+      line = await this.lastLine();
+      this.error = "";
+      this.errors = 0;
+    } catch (error) {
+      if (error.status === 401) throw error;
+      this.error = error.message;
+      this.next = Date.now() + Math.min(kLongest, kBetween * 2 ** this.errors++);
+      if (error.status === 404 && isFinal(described.job.state)) this.of = step;  // it has written none
+      return;
+    }
     this.looked = true;
     if (line === null) return;
     this.line = line;
@@ -67,7 +80,8 @@ export class SlowTab {
     return [el("h2", {}, "Who is slow"), ...this.parts(times),
       mayRead ? el("h2", {}, "Ranks and layers") : null,
       mayRead && this.line !== null ? this.picture() : mayRead && this.looked ?
-        el("p", {class: "soft"}, "The end of metrics.jsonl has no measured step.") : null];
+        el("p", {class: "soft"}, "The end of metrics.jsonl has no measured step.") : null,
+      mayRead && this.error ? el("p", {class: "warning"}, this.error) : null];
   }
 
   parts(times) {
@@ -79,7 +93,7 @@ export class SlowTab {
       el("p", {class: "soft"}, `Step ${times.step}, which took ${millis(times.step_seconds)}: what it would be shorter by, `,
         "were this as the median of its like."),
       table("Who is slow", [{name: "Slow"}, {name: "Costs", number: true}, {name: "Of the step", number: true},
-        {name: "Why", wide: true}], times.slow.map((part) => ({key: where(part),
+        {name: "Why", wide: true}], times.slow.map((part) => ({key: `${part.kind} ${where(part)}`,
         cells: [where(part), millis(part.cost_seconds), cost(part), why(part)]})))];
   }
 
@@ -130,11 +144,11 @@ export class SlowTab {
   cell(rank, layer, wide) {
     const {seconds, median} = this.times(rank, layer);
     if (!(seconds > 0)) return null;
-    const ratio = median > 0 ? seconds / median : 1;
+    const ratio = median > 0 ? seconds / median : 1;  // 1: no other rank computes it
     const [, level] = kLevels.find(([most]) => ratio < most);
     const x = kLabel + wide * rank, y = kHead + kRow * layer;
     return [el("rect", {class: level, x, y, width: wide - 1, height: kRow - 1}),
-      wide >= 30 ? el("text", {class: "inside", x: x + wide / 2, y: y + 15, "text-anchor": "middle"}, ratio.toFixed(1)) : null];
+      wide >= 30 && median > 0 ? el("text", {class: "inside", x: x + wide / 2, y: y + 15, "text-anchor": "middle"}, ratio.toFixed(1)) : null];
   }
 
   times(rank, layer) {
@@ -146,7 +160,7 @@ export class SlowTab {
     const {seconds, median} = this.times(rank, layer), name = this.line.computed_layer[layer];
     if (!(seconds > 0)) return `rank ${rank} computes nothing of ${name}`;
     return `rank ${rank}: ${name} in ${millis(seconds)}` +
-      (median > 0 ? `, ${number(seconds / median)} times the median (${millis(median)})` : "");
+      (median > 0 ? `, ${number(seconds / median)} times the median (${millis(median)})` : ", as no other rank does");
   }
 }
 

@@ -8,6 +8,7 @@ const kTrace = /^trace-(\d+)-(\d+)\.pftrace$/;
 const kMostRanks = 16;   // in one picture
 const kMostSteps = 1000;
 const kFrame = 18;       // pixels around the picture, as style.css has it
+const kAnswerTime = 90000;  // milliseconds; the coordinator gives the job 60 s
 
 export class TimelineTab {
   files = new Set();
@@ -17,7 +18,8 @@ export class TimelineTab {
   data = null;
   loaded = "";     // what `data` is of, or the error
   error = "";
-  asked = null;    // {id, steps} of the trace that was asked for here
+  gone = "";       // why the trace that was asked for does not come
+  asked = null;    // {id, epoch, at, heard} of the trace that was asked for here
   steps = 5;
 
   constructor(context, job) {
@@ -25,7 +27,8 @@ export class TimelineTab {
     this.job = job;
   }
 
-  async load({described}) {
+  async load({described, may_read: mayRead}) {
+    if (!mayRead) return;
     const trace = described.job.progress?.trace ?? {};
     for (const name of [...described.artifact, trace.file ?? ""]) {
       if (kTrace.test(name)) this.files.add(name);
@@ -37,6 +40,7 @@ export class TimelineTab {
     } else if (this.file === "" && this.files.size > 0) {
       this.choose(trace.file || [...this.files].at(-1));
     }
+    this.lookForAsked(described.job, own);
     const wanted = `${this.file} ${this.step} ${this.first}`;
     if (this.file === "" || this.loaded === wanted) return;
     let data = null, error = "", again = false;
@@ -46,11 +50,24 @@ export class TimelineTab {
     } catch (failed) {
       if (failed.status === 401) throw failed;
       error = failed.message;
-      again = [429, 503, 504].includes(failed.status);
+      again = [429, 503].includes(failed.status);
     }
     if (wanted !== `${this.file} ${this.step} ${this.first}`) return;
     Object.assign(this, {data, error, loaded: again ? "" : wanted, view: {begin: 0, end: data?.length_ns ?? 1},
       at: {track: 0, index: 0}});
+  }
+
+  // A trace that will not come any more is asked for no longer: with its attempt it is gone, a later one may take its
+  // place, and what asks for it may be lost.
+  lookForAsked(job, own) {
+    const {asked} = this;
+    if (asked === null) return;
+    if (own) asked.heard = true;
+    const gone = (job.epoch ?? 0) !== asked.epoch ? "the job began anew" : asked.heard && !own ? "another one was asked for" :
+      !own && Date.now() - asked.at > kAnswerTime ? "the job does not answer" : "";
+    if (gone === "") return;
+    this.asked = null;
+    this.gone = `no trace: ${gone}`;
   }
 
   choose(file) {
@@ -65,10 +82,11 @@ export class TimelineTab {
     this.context.reload();
   }
 
-  async ask() {
+  async ask(epoch) {
     try {
       const {request_id: id} = await act(this.job, "trace", {steps: this.steps});
-      this.asked = {id, steps: this.steps};
+      this.asked = {id, epoch, at: Date.now(), heard: false};
+      this.gone = "";
       this.context.acted(null, `a trace of ${this.job} is asked for`);
     } catch (error) {
       this.context.acted(error, "");
@@ -81,8 +99,9 @@ export class TimelineTab {
       mayRead ? null : el("p", {class: "soft"}, "Only the owner of the job and admins may see its traces."),
       mayRead && this.files.size === 0 ? el("p", {class: "soft"}, "There is no trace yet. A trace shows some steps of ",
         "all ranks on a time line: what each computes, what it moves and whom it waits for.") : null,
-      this.files.size > 0 ? this.choice(job) : null,
-      this.error ? el("p", {class: "warning"}, this.error) : null,
+      mayRead && this.files.size > 0 ? this.choice(job) : null,
+      this.error ? el("p", {class: "warning"}, this.error, " ", el("button", {type: "button", onclick: () =>
+        this.set({loaded: ""})}, "try again")) : null,
       ...(this.data === null ? [] : this.picture())];
   }
 
@@ -91,18 +110,18 @@ export class TimelineTab {
     if (job.state !== "RUNNING" || !mayChange) return null;
     const trace = job.progress?.trace ?? {};
     const own = this.asked !== null && trace.request_id === this.asked.id;
-    const told = this.asked === null ? "" : own && trace.error ? `no trace: ${trace.error}` :
+    const told = this.asked === null ? this.gone : own && trace.error ? `no trace: ${trace.error}` :
       own && Number(trace.first_step) > 0 ? `steps ${trace.first_step} to ${trace.last_step} are traced …` :
         "asked: it begins after one of the next steps …";
     const waits = this.asked !== null && !(own && trace.error);
     return el("form", {class: "choice", onsubmit: (event) => {
       event.preventDefault();
-      this.ask();
+      this.ask(job.epoch ?? 0);
     }}, el("label", {}, "Trace the next ", el("input", {name: "steps", type: "number", min: 1, max: kMostSteps,
       value: this.steps, required: true, onchange: (event) => {
         this.steps = Math.min(kMostSteps, Math.max(1, Math.round(Number(event.target.value)) || 1));
       }}), " steps"), el("button", {type: "submit", disabled: waits}, "trace"),
-    el("span", {class: own && trace.error ? "warning" : "soft"}, told));
+    el("span", {class: this.gone || own && trace.error ? "warning" : "soft"}, told));
   }
 
   choice(job) {
