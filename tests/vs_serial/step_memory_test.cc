@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <iostream>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "planner/memory/step_memory.h"
@@ -24,12 +26,16 @@
 namespace adjoin {
 namespace {
 
-// oneDNN's copies have channels in blocks of 16 there, as the prediction has them; elsewhere of 8.
-bool HasWideVectors() { return __builtin_cpu_supports("avx512f") != 0; }
+// oneDNN's copies have channels in blocks of 16 there, as the prediction has them; elsewhere of 8, which is half of it
+// where a network has few channels.
+bool HasWideVectors() {
+  const char* most = std::getenv("ONEDNN_MAX_CPU_ISA");  // The name of an instruction set, or unset for all.
+  return __builtin_cpu_supports("avx512f") != 0 && (most == nullptr || absl::StartsWith(most, "AVX512"));
+}
 
 TEST(StepMemoryTest, IsWhatTheAllocatorCounts) {
   at::set_num_threads(1);
-  const double more = HasWideVectors() ? 0 : 0.3;
+  const double more = HasWideVectors() ? 0 : 0.45;
   for (const StepNetwork& c : StepNetworks()) {
     for (const std::string& partition : c.partitions) {
       SCOPED_TRACE(absl::StrCat(c.name, " ", partition));
