@@ -101,7 +101,7 @@ class TraceTimeline {
   RankState other_state_;
   std::map<std::string, int> name_index_;
   std::vector<Slice> slices_;
-  std::map<uint64_t, End> sends_, receives_;  // by flow
+  std::map<uint64_t, End> sends_, receives_;        // by flow
   size_t names_ = 0, name_bytes_ = 0, tracks_ = 0;  // that were read
   int seen_ranks_ = 0;
   int64_t clock_error_ = 0, shorter_than_ = 0;
