@@ -105,6 +105,9 @@ absl::StatusOr<bool> MovementExecution::AdvanceNow() {
   if (!done || !direct_.sent() || !direct_.received()) return moved || received;
   GiveCredits();
   done_ = true;
+  // One that was sent ahead may stay here for long: the tensors need not.
+  source_ = {};
+  destination_ = {};
   Leave();
   return true;
 }
