@@ -104,6 +104,31 @@ TEST(LargestMemoryTest, IsThatOfTheRankWhoseLayersKeepMore) {
   EXPECT_EQ(largest->rank, 1);
 }
 
+// A pipeline of 32 stages of four ranks. Each layer is wider than the one before, and yet the first stage needs most,
+// since it has most micro-batches at once.
+TEST(LargestMemoryTest, IsThatOfTheStageWithMostMicrobatches) {
+  std::string layouts, layers;
+  for (int stage = 0; stage < 32; ++stage) {
+    const int first = 4 * stage;
+    absl::StrAppend(&layouts, "layout { name: \"on", stage, "\" partition: [4, 1] rank: [", first, ", ", first + 1,
+                    ", ", first + 2, ", ", first + 3, "] }\n");
+    absl::StrAppend(&layers, "layer { name: \"to", stage, "\" ", stage == 0 ? "input: \"x\" " : "", "y: \"on", stage,
+                    "\" repartition {} }\nlayer { name: \"fc", stage, "\" linear { out_features: ", 64 + stage,
+                    " } }\nlayer { name: \"act", stage, "\" activation { fn: \"mish\" } }\n");
+  }
+  const Plan plan = PlanOf(absl::StrCat(R"job(name: "n" kind: TRAIN ranks: 128 seed: 1 output_dir: "out"
+      dataset { name: "train" field { name: "x" shape: [64] synthetic { kind: "normal" samples: 1024 } }
+                field { name: "target" shape: [95] synthetic { kind: "normal" samples: 1024 } } }
+      )job",
+                                        layouts, layers, R"job(
+      loss { kind: "mse" input: "act31" target: "target" }
+      train { dataset: "train" batch: 1024 microbatches: 64 microbatches_in_flight: 32 steps: 1 optimizer { sgd { lr: 0.1 } } })job"));
+  ExpectLargest(plan);
+  const auto largest = PredictLargestMemory(plan);
+  ASSERT_TRUE(largest.ok()) << largest.status();
+  EXPECT_LT(largest->rank, 4);
+}
+
 // Chains of layers of one width, each on some rank.
 TEST(LargestMemoryTest, IsThatOfAllWhereLayersAreOnDifferentRanks) {
   const uint64_t seed = TestSeed(20);

@@ -12,6 +12,7 @@
 #include "planner/memory/local_sizes.h"
 #include "planner/memory/step_simulation.h"
 #include "planner/memory/tensor_bytes.h"
+#include "planner/plan/pipeline_stages.h"
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/layout.h"
 
@@ -137,6 +138,11 @@ std::vector<const LayoutPlan*> LayoutsWithinSteps(const ProgramPlan& program) {
 absl::StatusOr<std::vector<RankClass>> ClassesOfRanks(const Plan& plan, PlanGeometry& geometry) {
   std::vector<RankClass> classes(plan.spec().ranks());
   for (size_t rank = 0; rank < classes.size(); ++rank) classes[rank].rank = static_cast<int>(rank);
+  std::vector<int64_t> passes(classes.size(), 1);  // by rank: whose values it has at once
+  if (plan.spec().train().microbatches_in_flight() > 1) {
+    ADJOIN_ASSIGN_OR_RETURN(const PipelineStages stages, PipelineStages::Of(plan));
+    for (size_t rank = 0; rank < passes.size(); ++rank) passes[rank] = stages.in_flight(static_cast<int>(rank));
+  }
   uint64_t number = 0;
   for (const ValuePlan& value : plan.program(0).value()) {
     ADJOIN_ASSIGN_OR_RETURN(const Layout* layout, geometry.LayoutOf(value.layout()));
@@ -145,7 +151,7 @@ absl::StatusOr<std::vector<RankClass>> ClassesOfRanks(const Plan& plan, PlanGeom
       const Box part = layout->BoxOf(rank);
       const std::vector<int64_t> shape = part.Shape();
       AddPart(number, shape, classes[rank]);
-      classes[rank].bytes += BytesOf(shape, layout->dtype());
+      classes[rank].bytes += BoundedProduct({passes[rank], BytesOf(shape, layout->dtype())});
       for (int dim = 2; dim < layout->dims() && !part.empty(); ++dim) {
         classes[rank].neighbours += (part[dim].lo > 0 ? 1 : 0) + (part[dim].hi < layout->shape()[dim] ? 1 : 0);
       }

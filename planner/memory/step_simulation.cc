@@ -15,6 +15,13 @@
 #include "primitives/geometry/layout.h"
 
 namespace adjoin {
+namespace {
+
+// Of each movement in each direction, as Communicator::kMostAhead.
+constexpr int64_t kMostSentAhead = 2;
+
+}  // namespace
+
 absl::Status StepSimulation::PrepareLayer(int index) {
   const LayerPlan& layer = program_.layer(index);
   ADJOIN_ASSIGN_OR_RETURN(const LocalSizes local, LocalSizesOf(plan_, program_, layer, rank_, &geometry_));
@@ -80,6 +87,24 @@ absl::Status StepSimulation::PrepareSums() {
   return absl::OkStatus();
 }
 
+// What is sent from one stage to another stays until it has been sent, and the rank goes on meanwhile.
+absl::Status StepSimulation::PrepareStages() {
+  if (!program_.training() || plan_.spec().train().microbatches_in_flight() <= 1) return absl::OkStatus();
+  ADJOIN_ASSIGN_OR_RETURN(const PipelineStages stages, PipelineStages::Of(plan_));
+  microbatches_ = stages.in_flight(rank_);
+  const auto add = [this](const Distribution& side) {
+    const int64_t bytes = BytesOf(side.View(rank_).shape, side.dtype());
+    sent_ahead_ = std::min(kMostBytes, sent_ahead_ + BoundedProduct({bytes, kMostSentAhead}));
+  };
+  for (const OperatorPlan& op : program_.op()) {
+    if (!stages.Between(op)) continue;
+    ADJOIN_ASSIGN_OR_RETURN(const OperatorEnds ends, DistributionsOf(op));
+    add(ends.from);
+    if (op.differentiable()) add(ends.to);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status StepSimulation::Prepare() {
   for (const ValuePlan& value : program_.value()) {
     ADJOIN_ASSIGN_OR_RETURN(const Layout* layout, geometry_.LayoutOf(value.layout()));
@@ -95,10 +120,7 @@ absl::Status StepSimulation::Prepare() {
   ADJOIN_RETURN_IF_ERROR(PrepareSums());
   ADJOIN_ASSIGN_OR_RETURN(recomputed_, RecomputedRuns(program_));
   kept_inputs_.resize(recomputed_.size());
-  if (program_.training() && plan_.spec().train().microbatches_in_flight() > 1) {
-    ADJOIN_ASSIGN_OR_RETURN(const PipelineStages stages, PipelineStages::Of(plan_));
-    microbatches_ = stages.in_flight(rank_);
-  }
+  ADJOIN_RETURN_IF_ERROR(PrepareStages());
   has_gradient_.assign(plan_.parameter_size(), plan_.spec().train().microbatches() > 1);
   // As Network finds them.
   std::vector<int> last(program_.value_size(), -1);
@@ -305,6 +327,7 @@ void StepSimulation::StartSums(int first, int end) {
 
 // The rank has most when it is through the forward pass of the last one that it keeps.
 void StepSimulation::Run() {
+  if (sent_ahead_ > 0) NewTensor(sent_ahead_, MemoryPart::kWork, -1);
   if (microbatches_ > 1) {
     RunForward();
     KeepForLater();

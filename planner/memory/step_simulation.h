@@ -64,6 +64,7 @@ class StepSimulation {
   absl::Status PrepareLayer(int index);
   absl::Status PrepareLoss(int index);
   absl::Status PrepareSums();
+  absl::Status PrepareStages();
 
   Tensor NewTensor(int64_t bytes, MemoryPart part, int layer) { return ledger_.New(bytes, {part, layer}); }
   // Returns the output; `graph`: with what the backward pass needs.
@@ -100,6 +101,7 @@ class StepSimulation {
   std::deque<std::pair<Tensor, int64_t>> sums_in_flight_;  // result and bucket; bytes of the result
   int64_t bytes_in_flight_ = 0;
   int64_t microbatches_ = 1;  // that this rank has in the network
+  int64_t sent_ahead_ = 0;    // bytes that may be on their way to other stages while this rank goes on
 };
 
 }  // namespace adjoin
