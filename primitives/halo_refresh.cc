@@ -205,7 +205,10 @@ void HaloRefresh::Execute(const Execution& execution, const MovementPlan& plan, 
 }
 
 void HaloRefresh::RefreshStrided(const at::Tensor& padded) {
-  if (!contiguous_.defined()) contiguous_ = at::empty(shape_, padded.options());
+  // A tensor that was made in inference mode cannot be written outside of it.
+  if (!contiguous_.defined() || (contiguous_.is_inference() && !c10::InferenceMode::is_enabled())) {
+    contiguous_ = at::empty(shape_, padded.options());
+  }
   CopyCells(refresh_.direct().sends(), padded, contiguous_);
   Execute(executions_[0], refresh_, contiguous_, contiguous_);
   CopyCells(refresh_.direct().recvs(), contiguous_, padded);

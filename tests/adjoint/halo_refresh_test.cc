@@ -20,6 +20,7 @@
 #include <ATen/ops/equal.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
+#include <c10/core/InferenceMode.h>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
@@ -352,6 +353,24 @@ TEST_P(HaloRefreshTest, AutogradKnowsThatValuesAreGone) {
       const int64_t from_outside = communicator.rank() == 0 ? column : 5 - column;
       const double expected = from_outside == 0 ? 1 : from_outside == 5 ? 0 : from_outside == 4 ? 7 : 6;
       CHECK_OR_RETURN((grad.select(1, column) == expected).all().item<bool>(), absl::StrCat("column ", column));
+    }
+    return absl::OkStatus();
+  });
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+// What the operator keeps for tensors that are not contiguous must not be bound to the mode of the first one.
+TEST_P(HaloRefreshTest, RefreshesStridedTensorsInInferenceModeAndThenOutside) {
+  const absl::Status status = OnRanks(2, GetParam(), 1, [](Communicator& communicator) -> absl::Status {
+    ADJOIN_ASSIGN_OR_RETURN(const auto halo, RowOfTwo(communicator));
+    for (const bool inference : {true, false, true}) {
+      const c10::InferenceMode mode(inference);
+      const at::NoGradGuard no_grad;
+      const at::Tensor padded = halo->NewPadded().add_(2).t().contiguous().t(), same = padded.contiguous();
+      CHECK_OR_RETURN(!padded.is_contiguous(), "the tensor is contiguous");
+      halo->Refresh(padded);
+      halo->Refresh(same);
+      CHECK_OR_RETURN(at::equal(padded.contiguous(), same), "other values");
     }
     return absl::OkStatus();
   });
