@@ -1,6 +1,7 @@
 #include "bench/operator_cases.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <utility>
 
@@ -16,9 +17,11 @@
 #include "primitives/all_to_all.h"
 #include "primitives/broadcast.h"
 #include "primitives/geometry/box.h"
+#include "primitives/geometry/kept_halo.h"
 #include "primitives/geometry/mesh.h"
 #include "primitives/geometry/window.h"
 #include "primitives/halo_exchange.h"
+#include "primitives/halo_refresh.h"
 #include "primitives/reduce_scatter.h"
 #include "primitives/send_receive.h"
 #include "primitives/sum_reduce.h"
@@ -168,33 +171,56 @@ absl::StatusOr<OperatorCase> OperatorCases::MakeImageHalo() {
   return Halo(bench::kImageChannels, bench::kImageSide, bench::kImageSide);
 }
 
-// An image cut along both sides, with a border of zeros, for a convolution of 3 x 3.
-absl::StatusOr<OperatorCase> OperatorCases::Halo(int64_t channels, int64_t rows, int64_t columns) {
-  const int rank = communicator_->rank();
+absl::StatusOr<OperatorCase> OperatorCases::MakeImageRefresh() {
+  ADJOIN_ASSIGN_OR_RETURN(const Layout image, ImageLayout(bench::kImageChannels, bench::kImageSide, bench::kImageSide));
+  const std::map<int, HaloWidth> widths = {{2, {.lo = 1, .hi = 1}}, {3, {.lo = 1, .hi = 1}}};
+  const Movement::Options named = NextOptions("ring");
+  ADJOIN_ASSIGN_OR_RETURN(const auto ring,
+                          HaloRefresh::Create(communicator_, image, widths, {.id = named.id, .name = named.name}));
+  const at::Tensor padded = ring->NewPadded();
+  ring->InteriorOf(padded).fill_(communicator_->rank() + 1);
+  OperatorCase result;
+  result.run = [=](int64_t) {
+    ring->Refresh(padded);
+    return padded;
+  };
+  result.expected = [=](int64_t) { return PaddedPart(image); };
+  return result;
+}
+
+// Cut along both sides.
+absl::StatusOr<Layout> OperatorCases::ImageLayout(int64_t channels, int64_t rows, int64_t columns) const {
   const bench::Grid grid = bench::GridOf(ranks());
-  ADJOIN_ASSIGN_OR_RETURN(const Layout image, Layout::Partition({1, channels, rows, columns}, DType::kFloat32,
-                                                                {1, 1, grid.rows, grid.columns}, AllRanks()));
+  return Layout::Partition({1, channels, rows, columns}, DType::kFloat32, {1, 1, grid.rows, grid.columns}, AllRanks());
+}
+
+at::Tensor OperatorCases::PaddedPart(const Layout& image) const {
+  const Box inner = image.BoxOf(communicator_->rank());
+  at::Tensor padded = Filled({1, image.shape()[1], inner[2].hi - inner[2].lo + 2, inner[3].hi - inner[3].lo + 2}, 0);
+  for (const int r : AllRanks()) {
+    const Box box = image.BoxOf(r);
+    at::Tensor part = padded;
+    for (const int d : {2, 3}) {
+      const int64_t first = inner[d].lo - 1;  // the global index of the padded tensor's first cell
+      const int64_t lo = std::clamp(box[d].lo - first, int64_t{0}, padded.size(d));
+      part = part.slice(d, lo, std::clamp(box[d].hi - first, lo, padded.size(d)));
+    }
+    part.fill_(r + 1);
+  }
+  return padded;
+}
+
+// With a border of zeros, for a convolution of 3 x 3.
+absl::StatusOr<OperatorCase> OperatorCases::Halo(int64_t channels, int64_t rows, int64_t columns) {
+  ADJOIN_ASSIGN_OR_RETURN(const Layout image, ImageLayout(channels, rows, columns));
   ADJOIN_ASSIGN_OR_RETURN(const Window window, Window::Create({.kernel = 3, .pad_lo = 1, .pad_hi = 1}));
   ADJOIN_ASSIGN_OR_RETURN(auto movement, HaloExchange::Create(communicator_, image, {{2, window}, {3, window}}, image,
                                                               NextOptions("halo")));
+  const int rank = communicator_->rank();
   const at::Tensor own = Filled(image.LocalShape(rank), rank + 1);
   OperatorCase result;
   result.run = [=](int64_t) { return Call(*movement, own); };
-  result.expected = [=](int64_t) {
-    const Box inner = image.BoxOf(rank);
-    at::Tensor padded = Filled({1, channels, inner[2].hi - inner[2].lo + 2, inner[3].hi - inner[3].lo + 2}, 0);
-    for (const int r : AllRanks()) {
-      const Box box = image.BoxOf(r);
-      at::Tensor part = padded;
-      for (const int d : {2, 3}) {
-        const int64_t first = inner[d].lo - 1;  // the global index of the padded tensor's first cell
-        const int64_t lo = std::clamp(box[d].lo - first, int64_t{0}, padded.size(d));
-        part = part.slice(d, lo, std::clamp(box[d].hi - first, lo, padded.size(d)));
-      }
-      part.fill_(r + 1);
-    }
-    return padded;
-  };
+  result.expected = [=](int64_t) { return PaddedPart(image); };
   return result;
 }
 

@@ -42,14 +42,18 @@ class OperatorCases {
   absl::StatusOr<OperatorCase> Make(const std::string& op, int64_t bytes);
   static const std::vector<std::string>& Names();
 
-  // The halo of a 1 x 8 x 512 x 512 image cut by rows.
+  // The halo of a 1 x 8 x 512 x 512 image cut by rows; into a fresh padded tensor, and in one that stays (HaloRefresh).
   absl::StatusOr<OperatorCase> MakeImageHalo();
+  absl::StatusOr<OperatorCase> MakeImageRefresh();
 
  private:
   absl::StatusOr<OperatorCase> PingPong(int64_t cells);
   absl::StatusOr<OperatorCase> Rooted(const std::string& op, int64_t cells);
   absl::StatusOr<OperatorCase> Collective(const std::string& op, int64_t cells);
   absl::StatusOr<OperatorCase> Halo(int64_t channels, int64_t rows, int64_t columns);
+  absl::StatusOr<Layout> ImageLayout(int64_t channels, int64_t rows, int64_t columns) const;
+  // This rank's part with a ring of neighbours' cells and zeros, where each rank's cells are its number from 1 on.
+  at::Tensor PaddedPart(const Layout& image) const;
   at::Tensor Call(Movement& movement, const at::Tensor& x) const;
   c10::Device device() const;
   // Every cell written, so that reading it reads memory: a fresh page of zeros may be one that all share.

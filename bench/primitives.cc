@@ -3,9 +3,10 @@
 //
 //   bazel-bin/bench/primitives --ops broadcast,halo --ranks 4 --bytes 1024,1048576
 //
-// Further operators, by name only: image_halo (1x8x512x512, kernel 3, cut by rows) and work_halo (200 us of work, then
-// the halo of a patch of 8 KiB). primitives.py compares with other libraries. With --channels both, each line is
-// followed by the same without the memory that ranks share ("adjoin_by_ucx"), measured right after it.
+// Further operators, by name only: image_halo (1x8x512x512, kernel 3, cut by rows), image_refresh (the same in a padded
+// tensor that stays) and work_halo (200 us of work, then the halo of a patch of 8 KiB). primitives.py compares with
+// other libraries. With --channels both, each line is followed by the same without the memory that ranks share
+// ("adjoin_by_ucx"), measured right after it.
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -86,8 +87,9 @@ absl::Status MeasureOne(Kind& kind, const Flags& flags, const std::string& op, i
   Communicator& communicator = *kind.communicator;
   OperatorCases& cases = *kind.cases;
   const bool work = op == "work_halo";
-  ADJOIN_ASSIGN_OR_RETURN(const OperatorCase one,
-                          op == "image_halo" ? cases.MakeImageHalo() : cases.Make(work ? "halo" : op, bytes));
+  ADJOIN_ASSIGN_OR_RETURN(const OperatorCase one, op == "image_halo"      ? cases.MakeImageHalo()
+                                                  : op == "image_refresh" ? cases.MakeImageRefresh()
+                                                                          : cases.Make(work ? "halo" : op, bytes));
   const int checked = bytes <= kMostCheckedBytes ? kChecked : 1;
   for (int i = 0; i < checked * communicator.size(); ++i) {
     if (!at::equal(one.run(i), one.expected(i))) {
@@ -115,7 +117,7 @@ absl::Status MeasureAll(std::vector<Kind>& kinds, const Flags& flags) {
   for (int round = 0; round < flags.repeat; ++round) {
     for (const std::string& op : flags.ops) {
       std::vector<int64_t> sizes = flags.bytes;
-      if (op == "image_halo") sizes = {bench::kImageRowBytes};
+      if (op == "image_halo" || op == "image_refresh") sizes = {bench::kImageRowBytes};
       if (op == "work_halo") sizes = {bench::kWorkHaloBytes};
       for (const int64_t bytes : sizes) {
         for (Kind& kind : kinds) ADJOIN_RETURN_IF_ERROR(MeasureOne(kind, flags, op, bytes));

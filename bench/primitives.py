@@ -116,7 +116,7 @@ class Programs:
                 break
         else:
             print(f"{op} on {ranks} ranks: the cores' distance changed in each of three attempts", file=sys.stderr)
-        if self.gloo:
+        if self.gloo and op != "image_refresh":
             output += run(["/usr/bin/python3", str(ROOT / "bench/gloo_primitives.py"), str(ranks), op, sizes,
                            str(self.timeout)], self.timeout + 10)
         return [f"machine,{latency:.0f},{busy:.0f}" for latency, busy in (before, after)] + output.splitlines()
@@ -125,9 +125,9 @@ class Programs:
         seconds = str(self.timeout)
         output = run([self.bin / "primitives", "--ops", op, "--ranks", str(ranks), "--bytes", sizes,
                       "--timeout", seconds], self.timeout + 10)
-        if self.mpi:
+        if self.mpi and op != "image_refresh":
             output += run([*MPIRUN, "-n", str(ranks), self.mpi, "openmpi", op, sizes, seconds], self.timeout + 10)
-        if op == "image_halo":
+        if op in ("image_halo", "image_refresh"):
             output += run([self.bin / "ucx_edges", seconds], self.timeout + 10)
         return output
 
@@ -136,9 +136,9 @@ def measure(options):
     with tempfile.TemporaryDirectory() as folder:
         programs = Programs(folder, options)
         for _ in range(options.repeat):
-            # image_halo is one of two ranks, work_halo of four, whatever --ranks says.
+            # The image's halos are those of two ranks, work_halo of four, whatever --ranks says.
             pairs = [(op, ranks) for ranks in options.ranks for op in options.ops if op not in EXTRA]
-            pairs += [(op, {"image_halo": 2, "work_halo": 4}[op]) for op in options.ops if op in EXTRA]
+            pairs += [(op, {"image_halo": 2, "image_refresh": 2, "work_halo": 4}[op]) for op in options.ops if op in EXTRA]
             for op, ranks in pairs:
                 with on_cores(2) if op == "work_halo" else contextlib.nullcontext():
                     yield from programs.lines(op, ranks, options.bytes)

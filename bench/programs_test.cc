@@ -41,8 +41,9 @@ Outcome RunProgram(const std::vector<std::string>& arguments) {
 }
 
 TEST(Primitives, EveryOperatorIsCorrectAndTimed) {
-  const std::vector<std::string> ops = {"ping_pong",      "broadcast",  "sum_reduce", "all_sum_reduce", "all_gather",
-                                        "reduce_scatter", "all_to_all", "halo",       "image_halo",     "work_halo"};
+  const std::vector<std::string> ops = {"ping_pong",  "broadcast",      "sum_reduce", "all_sum_reduce",
+                                        "all_gather", "reduce_scatter", "all_to_all", "halo",
+                                        "image_halo", "image_refresh",  "work_halo"};
   std::string list;
   for (const std::string& op : ops) absl::StrAppend(&list, list.empty() ? "" : ",", op);
   const Outcome outcome = RunProgram({"primitives", "--ops", list, "--bytes", "1024", "--ranks", "2,4", "--quick"});
