@@ -6,11 +6,15 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <cstdlib>
+#include <limits>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -27,6 +31,7 @@
 #include "tests/e2e/line_job.h"
 #include "tests/harness/local_cluster.h"
 #include "tests/page/page_client.h"
+#include "worker/trace/read_trace.h"
 
 namespace adjoin {
 namespace {
@@ -144,6 +149,60 @@ TEST_F(PageDataTest, AJobThatHasEndedShowsWhatTheCommandPrints) {
   EXPECT_THAT(plan.body, HasSubstr(described["plan_hash"].get<std::string>()));
   EXPECT_THAT(plan.body, Not(HasSubstr("<script")));
   EXPECT_EQ(Get(path + "/plan.html").body, plan.body);
+}
+
+// What the page draws of a step is what the whole trace has of it.
+TEST_F(PageDataTest, TheTimelineIsThatOfTheTrace) {
+  const absl::StatusOr<std::string> job = cluster_->Submit(Job("4 trace { first_step: 2 steps: 2 }", "traced"));
+  ASSERT_TRUE(job.ok()) << job.status();
+  const absl::StatusOr<JobSummary> end = cluster_->WaitFor(*job, Within(120));
+  ASSERT_TRUE(end.ok() && end->state() == SUCCEEDED) << end.status();
+  const std::string file = "trace-2-3.pftrace";
+  const auto trace = ReadTrace::Of(Command({"get", *job, file, "-O", "-"}));
+  ASSERT_TRUE(trace.ok()) << trace.status();
+  std::map<std::string, ReadTrace::Slice> steps;  // by rank
+  int64_t first = std::numeric_limits<int64_t>::max(), last = 0;
+  for (const ReadTrace::Slice& slice : trace->slices) {
+    if (slice.name != "step 3") continue;
+    steps[slice.process] = slice;
+    first = std::min(first, slice.begin);
+    last = std::max(last, slice.end);
+  }
+  ASSERT_EQ(steps.size(), 2);
+
+  const Json shown = GetJson(absl::StrCat("/api/jobs/", *job, "/timeline?step=3&file=", file));
+  EXPECT_EQ(shown["length_ns"], last - first);
+  EXPECT_EQ(shown["slices_left_out"], 0);
+  ASSERT_EQ(shown["rank"].size(), 2);
+  const auto within = [&](const std::string& rank, int64_t at) {
+    return at >= steps[rank].begin && at <= steps[rank].end;
+  };
+  using Drawn = std::tuple<int64_t, int64_t, int, std::string>;  // begin, length, depth, name
+  for (int rank = 0; rank < 2; ++rank) {
+    const std::string process = absl::StrCat("rank ", rank);
+    std::multiset<Drawn> expected, drawn;
+    for (const ReadTrace::Slice& slice : trace->slices) {
+      if (slice.process != process || slice.track != steps[process].track) continue;
+      if (!within(process, slice.begin) || !within(process, slice.end)) continue;
+      expected.emplace(slice.begin - first, slice.end - slice.begin, slice.depth, slice.name);
+    }
+    EXPECT_EQ(shown["rank"][rank]["rank"], rank);
+    for (const Json& slice : shown["rank"][rank]["slice"]) {
+      drawn.emplace(slice[0], slice[1], slice[2], shown["names"][slice[4].get<size_t>()]);
+    }
+    EXPECT_GT(expected.size(), 5);
+    EXPECT_EQ(drawn, expected) << process;
+  }
+  std::multiset<std::tuple<int64_t, int64_t, int64_t>> expected, drawn;  // sent, came, bytes
+  for (const ReadTrace::Message& message : trace->messages) {
+    if (!within(message.send.process, message.send.begin) || !within(message.receive.process, message.receive.end)) {
+      continue;
+    }
+    expected.emplace(message.send.begin - first, message.receive.end - first, message.send.args.at("bytes"));
+  }
+  for (const Json& message : shown["message"]) drawn.emplace(message[2], message[3], message[4]);
+  EXPECT_FALSE(expected.empty());
+  EXPECT_EQ(drawn, expected);
 }
 
 TEST_F(PageDataTest, WhileAJobRunsItsNumbersMove) {
