@@ -1,6 +1,7 @@
 #include "importer/torchscript/script_graph.h"
 
 #include <algorithm>
+#include <set>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -22,6 +23,17 @@ absl::Status Bad(const OpNode& node, absl::string_view what) {
       absl::StrCat(node.target, " in ", node.module.empty() ? "the model itself" : absl::StrCat("module ", node.module),
                    ": ", what),
       2 * kMaxShown));
+}
+
+// Whether an operator of ATen without a schema may change the list or dict that is its first argument, as append and
+// _set_item do. Those that return something new are few.
+bool MayChangeList(const ScriptCall& call) {
+  static const auto* harmless =
+      new std::set<std::string>{"atleast_1d",       "atleast_2d",   "atleast_3d",   "block_diag", "broadcast_tensors",
+                                "cartesian_prod",   "chain_matmul", "column_stack", "dstack",     "hstack",
+                                "linalg_multi_dot", "pad_sequence", "row_stack",    "vstack"};
+  if (!call.target.empty() || call.places.empty() || harmless->count(call.op) > 0) return false;
+  return call.places[0].kind == Kind::kList || call.places[0].kind == Kind::kDict;
 }
 
 }  // namespace
@@ -103,6 +115,11 @@ absl::Status ScriptGraph::SetArguments(ScriptCall& call, const std::vector<OpMod
                                        ScriptResults& results) {
   const std::vector<AtenSchema>& schemas = AtenSchemasOf(node.op);
   if (!call.target.empty() || schemas.empty()) {
+    if (MayChangeList(call)) {
+      return Bad(node, absl::StrCat("it is not known, and may change the ",
+                                    call.places[0].kind == Kind::kDict ? "dict" : "list",
+                                    " that it is given; right would be a list that is written whole, such as [a, b]"));
+    }
     // It is refused by its name, and reads these tensors. What works in place changes the first one.
     std::vector<ScriptValue*> values;
     for (ScriptValue& value : call.places) values.push_back(&value);
