@@ -15,6 +15,10 @@ namespace {
 
 constexpr size_t kMaxTensorDims = 16;
 
+TypedOperand OperandOf(const TensorInfo& info) {
+  return {info.dtype, info.shape.empty() ? TypedOperand::kTensorWithoutDims : TypedOperand::kTensor};
+}
+
 // Tensors and numbers of these names, together. `shape` is what they broadcast to.
 absl::StatusOr<DType> Combined(const ShapeCall& call, const std::vector<std::string>& names, Extents& shape) {
   std::vector<TypedOperand> operands;
@@ -22,7 +26,7 @@ absl::StatusOr<DType> Combined(const ShapeCall& call, const std::vector<std::str
     if (call.IsTensor(name)) {
       ADJOIN_ASSIGN_OR_RETURN(const TensorInfo info, call.Tensor(name));
       ADJOIN_ASSIGN_OR_RETURN(shape, BroadcastOf(shape, info.shape));
-      operands.push_back({info.dtype, info.shape.empty() ? TypedOperand::kTensorWithoutDims : TypedOperand::kTensor});
+      operands.push_back(OperandOf(info));
       continue;
     }
     const auto found = call.node.arguments.find(name);
@@ -43,6 +47,21 @@ Results Same(const ShapeCall& call) {
 Results Typed(const ShapeCall& call) {
   ADJOIN_ASSIGN_OR_RETURN(TensorInfo info, call.Input());
   ADJOIN_ASSIGN_OR_RETURN(info.dtype, call.Type(info.dtype));
+  return One(std::move(info));
+}
+
+// Bools and whole numbers are counted in int64.
+Results Cumulated(const ShapeCall& call) {
+  ADJOIN_ASSIGN_OR_RETURN(TensorInfo info, call.Input());
+  if (!IsFloatingPoint(info.dtype)) info.dtype = DType::kInt64;
+  ADJOIN_ASSIGN_OR_RETURN(info.dtype, call.Type(info.dtype));
+  return One(std::move(info));
+}
+
+// A power of a bool is a whole number.
+Results Square(const ShapeCall& call) {
+  ADJOIN_ASSIGN_OR_RETURN(TensorInfo info, call.Input());
+  if (info.dtype == DType::kBool) info.dtype = DType::kInt64;
   return One(std::move(info));
 }
 
@@ -121,8 +140,9 @@ const ShapeRule* FindShapeRule(const std::string& op) {
 const ShapeRuleTable& PointwiseShapes() {
   static const auto* rules = [] {
     auto* all = new ShapeRuleTable{
-        {"_to_copy", Typed},         {"clamp", Clamp}, {"clamp_max", Clamp}, {"clamp_min", Clamp}, {"cumsum", Typed},
-        {"masked_fill", MaskedFill}, {"to", To},       {"type_as", TypeAs},  {"where", Where},
+        {"_to_copy", Typed},   {"clamp", Clamp},   {"clamp_max", Clamp},        {"clamp_min", Clamp},
+        {"cumsum", Cumulated}, {"square", Square}, {"masked_fill", MaskedFill}, {"to", To},
+        {"type_as", TypeAs},   {"where", Where},
     };
     for (const char* op : {"abs",
                            "absolute",
@@ -168,7 +188,6 @@ const ShapeRuleTable& PointwiseShapes() {
                            "silu",
                            "softplus",
                            "softshrink",
-                           "square",
                            "threshold",
                            "tril",
                            "triu",
@@ -310,6 +329,12 @@ int64_t ElementsOf(const Extents& extents) {
     if (__builtin_mul_overflow(elements, extent, &elements)) return kMaxElements + 1;
   }
   return elements;
+}
+
+DType PromotedTypeOf(const std::vector<TensorInfo>& tensors) {
+  std::vector<TypedOperand> operands;
+  for (const TensorInfo& info : tensors) operands.push_back(OperandOf(info));
+  return PromotedType(operands);
 }
 
 Results InferResults(const OpNode& node, const std::map<std::string, TensorInfo>& tensors) {

@@ -68,6 +68,8 @@ std::string ShownExtents(const Extents& extents);
 // As PyTorch broadcasts. Errors: kInvalidArgument.
 absl::StatusOr<Extents> BroadcastOf(const Extents& a, const Extents& b);
 int64_t ElementsOf(const Extents& extents);
+// The type in which PyTorch puts these tensors together.
+DType PromotedTypeOf(const std::vector<TensorInfo>& tensors);
 
 }  // namespace adjoin
 

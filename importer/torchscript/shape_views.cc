@@ -301,7 +301,7 @@ Results Index(const ShapeCall& call) {
 Results Reduce(const ShapeCall& call) {
   ADJOIN_ASSIGN_OR_RETURN(TensorInfo info, call.Input());
   const std::string& op = call.node.op;
-  if (op == "all" || op == "any") info.dtype = DType::kBool;
+  if ((op == "all" || op == "any") && info.dtype != DType::kUInt8) info.dtype = DType::kBool;
   if (op == "argmax") info.dtype = DType::kInt64;
   if (op == "sum" && !IsFloatingPoint(info.dtype)) info.dtype = DType::kInt64;
   ADJOIN_ASSIGN_OR_RETURN(info.dtype, call.Type(info.dtype));
