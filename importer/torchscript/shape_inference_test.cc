@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -97,6 +98,32 @@ TEST(ShapeInferenceTest, OtherReductionsKeepTheirTypes) {
             "float32 [2, 1]");
   EXPECT_EQ(Infer("square", {{"self", Tensors({"bool"})}}), "int64 [2, 3]");
   EXPECT_EQ(Infer("square", {{"self", Tensors({"uint8"})}}), "uint8 [2, 3]");
+}
+
+TEST(ShapeInferenceTest, WhatIsPutTogetherHasTheTypeOfAll) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"bool", "int64"}, "int64"},        {{"int32", "uint8"}, "int32"},        {{"int64", "float32"}, "float32"},
+      {{"float32", "float64"}, "float64"}, {{"float16", "bfloat16"}, "float32"}, {{"bool", "uint8", "bool"}, "uint8"},
+      {{"float64", "float64"}, "float64"}};
+  for (const auto& [names, type] : cases) {
+    const std::string parts = absl::StrCat(names.size());
+    EXPECT_EQ(Infer("stack", {{"tensors", Tensors(names)}, {"dim", Ints({0})}}),
+              absl::StrCat(type, " [", parts, ", 2, 3]"));
+    for (const char* op : {"cat", "concat", "concatenate"}) {
+      EXPECT_EQ(Infer(op, {{"tensors", Tensors(names)}, {"dim", Ints({1})}}),
+                absl::StrCat(type, " [2, ", 3 * names.size(), "]"));
+    }
+    if (names.size() != 2) continue;
+    for (const char* op : {"max", "min", "maximum", "minimum"}) {
+      EXPECT_EQ(Infer(op, {{"self", Tensors({names[0]})}, {"other", Tensors({names[1]})}}),
+                absl::StrCat(type, " [2, 3]"));
+      EXPECT_EQ(Infer(op, {{"self", Tensors({names[1]})}, {"other", Tensors({names[0]})}}),
+                absl::StrCat(type, " [2, 3]"));
+    }
+  }
+  // A tensor without dims counts for less.
+  EXPECT_EQ(Infer("max", {{"self", Tensors({"uint8"})}, {"other", Tensors({"number"})}}), "uint8 [2, 3]");
+  EXPECT_EQ(Infer("max", {{"self", Tensors({"bool"})}, {"other", Tensors({"number"})}}), "int64 [2, 3]");
 }
 
 }  // namespace

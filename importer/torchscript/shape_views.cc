@@ -247,6 +247,7 @@ Results Cat(const ShapeCall& call) {
     }
     info.shape[at] += tensors[i].shape[at];
   }
+  info.dtype = PromotedTypeOf(tensors);
   return One(std::move(info));
 }
 
@@ -259,6 +260,7 @@ Results Stack(const ShapeCall& call) {
   }
   ADJOIN_ASSIGN_OR_RETURN(const int64_t dim, call.Dim("dim", 0, info.shape.size() + 1));
   info.shape.insert(info.shape.begin() + dim, static_cast<int64_t>(tensors.size()));
+  info.dtype = PromotedTypeOf(tensors);
   return One(std::move(info));
 }
 
@@ -331,6 +333,7 @@ Results MaxOrMin(const ShapeCall& call) {
   if (call.IsTensor("other")) {
     ADJOIN_ASSIGN_OR_RETURN(TensorInfo info, call.Input());
     ADJOIN_ASSIGN_OR_RETURN(const TensorInfo other, call.Tensor("other"));
+    info.dtype = PromotedTypeOf({info, other});
     ADJOIN_ASSIGN_OR_RETURN(info.shape, BroadcastOf(info.shape, other.shape));
     return One(std::move(info));
   }
