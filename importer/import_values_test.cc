@@ -179,6 +179,21 @@ TEST(ImportValuesTest, TakesElementsByFixedIndices) {
   EXPECT_THAT(model->layers[0].index_select().arg(), ElementsAre(2, 3, 2, 1, 0));
 }
 
+// As PyTorch, which takes them for masks.
+TEST(ImportValuesTest, RefusesMasksAsIndices) {
+  const json indices = {{"as_optional_tensors", {{{"as_none", true}}, {{"as_tensor", {{"name", "i"}}}}}}};
+  for (const auto& [dtype, name] : std::vector<std::pair<int, std::string>>{{1, "uint8"}, {12, "bool"}}) {
+    Program program({2, 3, 4});
+    program.Node("ones.default", {{"size", {3}}}, "i", {3}, "", dtype);
+    program.Node("index.Tensor", {{"self", "x"}, {"indices", indices}}, "y", {2, 3, 4});
+    EXPECT_THAT(program.Error(), HasSubstr(absl::StrCat("its indices are of ", name, "; right would be whole")));
+  }
+  Program program({2, 3, 4});
+  program.Node("ones.default", {{"size", {3}}}, "i", {3}, "", 4);
+  program.Node("index.Tensor", {{"self", "x"}, {"indices", indices}}, "y", {2, 3, 4});
+  EXPECT_EQ(Text(program.Import()), "index: index_select(x)");
+}
+
 TEST(ImportValuesTest, StacksAndGates) {
   Program program({2, 3, 4});
   program.Node("neg.default", {{"self", "x"}}, "n", {2, 3, 4});

@@ -251,6 +251,19 @@ TEST_F(ByHandTest, WhatAProgramClaimsIsBounded) {
   EXPECT_THAT(ErrorOf("outside"), HasSubstr("its indices are of float32"));
 }
 
+// As PyTorch, which takes both for masks.
+TEST_F(ByHandTest, BytesAreNoIndices) {
+  for (const DType dtype : {DType::kUInt8, DType::kBool}) {
+    const std::string mask = ToString(dtype), result = absl::StrCat("of_", mask);
+    Add("ones", mask, {{"size", IntArgument({6})}}, {6}, dtype);
+    Add("index", result, {{"self", TensorArgument({"c_table"})}, {"indices", TensorArgument({mask})}}, {6, 5});
+    EXPECT_THAT(ErrorOf(result), AllOf(HasSubstr(absl::StrCat("its indices are of ", mask)), HasSubstr("of int64")));
+  }
+  Add("ones", "row", {{"size", IntArgument({6})}}, {6}, DType::kInt32);
+  Add("index", "rows", {{"self", TensorArgument({"c_table"})}, {"indices", TensorArgument({"row"})}}, {6, 5});
+  EXPECT_EQ(ErrorOf("rows"), "");
+}
+
 // Would take minutes if each pass over the program found one more value.
 TEST_F(ByHandTest, ProgramsInReverseOrderTakeNoLonger) {
   for (int i = 0; i < 20000; ++i) {

@@ -53,8 +53,9 @@ ConstantResults Gathered(const ConstantCall& call, const ConstantView& input, co
 
 // Index numbers, from the first, of a dim. Errors: one is not there.
 absl::StatusOr<std::vector<int64_t>> IndicesOf(const ConstantCall& call, const ConstantView& indices, int64_t extent) {
-  if (indices.real() || indices.dtype == DType::kBool) {
-    return NotComputed("its indices are of ", ToString(indices.dtype), "; right would be whole numbers");
+  if (indices.dtype != DType::kInt64 && indices.dtype != DType::kInt32) {
+    // PyTorch takes uint8 for a mask, as bool.
+    return NotComputed("its indices are of ", ToString(indices.dtype), "; right would be whole numbers, of int64");
   }
   ADJOIN_ASSIGN_OR_RETURN(std::vector<int64_t> values, call.workspace.Wholes(indices));
   for (int64_t& value : values) {

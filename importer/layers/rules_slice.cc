@@ -76,8 +76,9 @@ absl::Status Indexed(const OpNode& node, LayerBuilder& builder) {
     return Unsupported("its indices are computed of the input; right would be such that are fixed");
   }
   ADJOIN_ASSIGN_OR_RETURN(const ConstantTensor constant, builder.ConstantOf(indices));
-  if (IsFloatingPoint(constant.dtype) || constant.dtype == DType::kBool) {
-    return Unsupported("its indices are not whole numbers");
+  if (constant.dtype != DType::kInt64 && constant.dtype != DType::kInt32) {
+    // PyTorch takes uint8 for a mask, as bool.
+    return Unsupported("its indices are of ", ToString(constant.dtype), "; right would be whole numbers, of int64");
   }
   ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> shape, builder.Shape(node.Tensor("self")));
   dim = DimFromFirst(dim, shape.size());

@@ -126,5 +126,12 @@ TEST(ShapeInferenceTest, WhatIsPutTogetherHasTheTypeOfAll) {
   EXPECT_EQ(Infer("max", {{"self", Tensors({"bool"})}, {"other", Tensors({"number"})}}), "int64 [2, 3]");
 }
 
+TEST(ShapeInferenceTest, BytesAndBoolsAreMasks) {
+  for (const char* mask : {"uint8", "bool"}) {
+    EXPECT_EQ(Infer("index", {{"self", Tensors({"float32"})}, {"indices", Tensors({mask})}}), "its indices are a mask");
+  }
+  EXPECT_EQ(Infer("index", {{"self", Tensors({"float32"})}, {"indices", Tensors({"int32"})}}), "float32 [2, 3, 3]");
+}
+
 }  // namespace
 }  // namespace adjoin

@@ -290,7 +290,8 @@ Results Index(const ShapeCall& call) {
     }
     const auto index = call.tensors.find(value);
     if (index == call.tensors.end()) return absl::NotFoundError("nothing is known of its indices");
-    if (index->second.dtype == DType::kBool) return absl::NotFoundError("its indices are a mask");
+    const bool is_mask = index->second.dtype == DType::kBool || index->second.dtype == DType::kUInt8;
+    if (is_mask) return absl::NotFoundError("its indices are a mask");
     ADJOIN_ASSIGN_OR_RETURN(within, BroadcastOf(within, index->second.shape));
     if (count++ == 0) first = i;
     last = i;
