@@ -25,7 +25,6 @@ using nlohmann::json;
 constexpr int64_t kOldestMajor = 5, kNewestMajor = 8;
 constexpr size_t kMaxShownName = 200;
 constexpr size_t kMaxDims = 16;
-constexpr size_t kMaxOutputs = 4096;                    // of a node
 constexpr size_t kMaxWrittenPath = 16 * kMaxModelName;  // "getattr(...)" around each of its parts
 
 // Null where there is none.
@@ -289,21 +288,23 @@ class ProgramReader {
 
   // "key,path,type;key,path,type": the modules that the operator ran in, outermost first.
   absl::Status SetModules(absl::string_view stack, OpNode& node) const {
+    size_t depth = 0;
     for (absl::string_view module : absl::StrSplit(stack, ';')) {
       const size_t first_comma = module.find(','), last_comma = module.rfind(',');
       if (first_comma == absl::string_view::npos || first_comma == last_comma) continue;
       const absl::string_view written = module.substr(first_comma + 1, last_comma - first_comma - 1);
       const std::string path = written.size() <= kMaxWrittenPath ? PathOf(written) : std::string();
-      if (node.modules.size() == kMaxModules || written.size() > kMaxWrittenPath || path.size() > kMaxModelName) {
+      if (depth++ == kMaxModules || written.size() > kMaxWrittenPath || path.size() > kMaxModelName) {
         return Bad(absl::StrCat("its operator ", PrintableText(node.target, kMaxShownName),
                                 " is in modules nested more ", "deeply than ", kMaxModules,
                                 ", or of a name of more than ", kMaxModelName, " bytes"));
       }
-      node.modules.push_back({path, std::string(module.substr(last_comma + 1))});
+      node.innermost = std::make_shared<const OpModule>(
+          OpModule{path, std::string(module.substr(last_comma + 1)), std::move(node.innermost)});
     }
-    if (node.modules.empty()) return absl::OkStatus();
-    node.module = node.modules.back().path;
-    node.module_type = node.modules.back().type;
+    if (node.innermost == nullptr) return absl::OkStatus();
+    node.module = node.innermost->path;
+    node.module_type = node.innermost->type;
     return absl::OkStatus();
   }
 

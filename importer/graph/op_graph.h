@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -30,6 +31,7 @@ namespace adjoin {
 
 inline constexpr size_t kMaxModules = 64;
 inline constexpr size_t kMaxNodes = 20000;
+inline constexpr size_t kMaxOutputs = 4096;    // of a node
 inline constexpr size_t kMaxModelName = 1024;  // of a module or a parameter, in bytes
 // The batch, where the program does not fix it.
 inline constexpr int64_t kAnyExtent = -1;
@@ -49,6 +51,8 @@ struct OpArgument {
 
 struct OpModule {
   std::string path, type;  // "layer1.0.relu", "torch.nn.modules.activation.ReLU"
+  // The one that it ran in; null of the outermost. Nodes share them: a stack of its own in each would be gigabytes.
+  std::shared_ptr<const OpModule> outer;
 };
 
 struct OpNode {
@@ -57,8 +61,9 @@ struct OpNode {
   bool in_place = false;     // its first argument has the result's value afterwards
   std::map<std::string, OpArgument> arguments;
   std::vector<std::string> outputs;  // names of values; "" for one that nothing reads
-  std::vector<OpModule> modules;     // those that it ran in, outermost first; at most kMaxModules
-  std::string module, module_type;   // of the last one
+  // The innermost module that it ran in, one of at most kMaxModules; null: the program does not tell.
+  std::shared_ptr<const OpModule> innermost;
+  std::string module, module_type;  // of that one
 
   // A tensor argument's value; "" where it was left out.
   std::string Tensor(const std::string& name) const;

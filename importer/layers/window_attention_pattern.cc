@@ -287,8 +287,8 @@ class Finder {
 std::vector<WindowAttentionPattern> FindWindowAttention(const OpGraph& graph, ConstantEvaluator& constants) {
   std::map<std::string, std::set<size_t>> modules;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    for (const OpModule& module : graph.nodes[i].modules) {
-      if (module.type == "torchvision.models.swin_transformer.ShiftedWindowAttention") modules[module.path].insert(i);
+    for (const OpModule* module = graph.nodes[i].innermost.get(); module != nullptr; module = module->outer.get()) {
+      if (module->type == "torchvision.models.swin_transformer.ShiftedWindowAttention") modules[module->path].insert(i);
     }
   }
   std::vector<WindowAttentionPattern> patterns;

@@ -16,6 +16,7 @@ namespace {
 using Kind = ScriptValue::Kind;
 
 constexpr size_t kMaxShown = 200;
+constexpr size_t kMaxHint = 64;  // bytes of a value's name, of which all that read it have copies
 constexpr char kTarget[] = "torch.ops.aten.";
 
 absl::Status Bad(const OpNode& node, absl::string_view what) {
@@ -60,7 +61,8 @@ ScriptGraph::ScriptGraph(const ScriptArchive& archive) {
   if (!any_trained) graph_.frozen.clear();
 }
 
-std::string ScriptGraph::NewValue(const std::string& hint) {
+std::string ScriptGraph::NewValue(const std::string& name) {
+  const std::string hint = name.substr(0, kMaxHint);
   int& last = used_[hint];
   if (last++ == 0) return hint;
   std::string value = absl::StrCat(hint, "_", last);
@@ -69,24 +71,26 @@ std::string ScriptGraph::NewValue(const std::string& hint) {
   return value;
 }
 
-absl::StatusOr<ScriptValue> ScriptGraph::Append(OpNode node, const ScriptResults& results,
-                                                const std::vector<OpModule>& modules) {
+absl::StatusOr<ScriptValue> ScriptGraph::Append(OpNode node, const ScriptResults& results, const OpModules& modules) {
   if (graph_.nodes.size() == adjoin::kMaxNodes) {
     return absl::InvalidArgumentError(absl::StrCat("its trace has more than ", adjoin::kMaxNodes, " operators"));
   }
-  if (modules.size() > kMaxModules) {
+  if (modules.depth > kMaxModules) {
     return absl::InvalidArgumentError(absl::StrCat("its modules are nested more than ", kMaxModules, " deep"));
   }
-  node.modules = modules;
-  if (!modules.empty()) {
-    node.module = modules.back().path;
-    node.module_type = modules.back().type;
+  if (modules.innermost != nullptr) {
+    node.innermost = modules.innermost;
+    node.module = modules.innermost->path;
+    node.module_type = modules.innermost->type;
   }
   const Results infos = InferResults(node, graph_.tensors);
   if (!infos.ok() && !absl::IsNotFound(infos.status())) {
     return Bad(node, absl::StrCat(infos.status().message(), "; right would be the extents that it was traced with"));
   }
   const size_t count = infos.ok() && results.list ? infos->size() : results.count;
+  if (count > kMaxOutputs) {
+    return Bad(node, absl::StrCat("it has ", count, " results; right would be at most ", kMaxOutputs));
+  }
   ScriptValue all = ScriptValue::Of(results.list ? Kind::kList : Kind::kTuple);
   for (size_t i = 0; i < count; ++i) {
     node.outputs.push_back(NewValue(node.op));
@@ -99,7 +103,7 @@ absl::StatusOr<ScriptValue> ScriptGraph::Append(OpNode node, const ScriptResults
 }
 
 // A known number that stands for a tensor gets an operator that makes it.
-absl::Status ScriptGraph::Place(ScriptValue& value, const std::vector<OpModule>& modules) {
+absl::Status ScriptGraph::Place(ScriptValue& value, const OpModules& modules) {
   for (ScriptValue& item : value.items) ADJOIN_RETURN_IF_ERROR(Place(item, modules));
   if (value.kind != Kind::kTensor || !value.text.empty()) return absl::OkStatus();
   OpNode node;
@@ -111,7 +115,7 @@ absl::Status ScriptGraph::Place(ScriptValue& value, const std::vector<OpModule>&
   return absl::OkStatus();
 }
 
-absl::Status ScriptGraph::SetArguments(ScriptCall& call, const std::vector<OpModule>& modules, OpNode& node,
+absl::Status ScriptGraph::SetArguments(ScriptCall& call, const OpModules& modules, OpNode& node,
                                        ScriptResults& results) {
   const std::vector<AtenSchema>& schemas = AtenSchemasOf(node.op);
   if (!call.target.empty() || schemas.empty()) {
@@ -157,7 +161,7 @@ absl::Status ScriptGraph::SetArguments(ScriptCall& call, const std::vector<OpMod
   return Bad(node, "its arguments are none that this operator has");
 }
 
-absl::StatusOr<ScriptValue> ScriptGraph::Add(ScriptCall call, const std::vector<OpModule>& modules) {
+absl::StatusOr<ScriptValue> ScriptGraph::Add(ScriptCall call, const OpModules& modules) {
   // Traces name a convolution so whose padding is a word.
   if (call.op == "_convolution_mode" && call.places.size() > 1) {
     const auto weight = graph_.tensors.find(call.places[1].text);
@@ -166,7 +170,7 @@ absl::StatusOr<ScriptValue> ScriptGraph::Add(ScriptCall call, const std::vector<
   }
   OpNode node;
   SetTarget(call.target.empty() ? absl::StrCat(kTarget, call.op) : call.target, node);
-  if (!modules.empty()) node.module = modules.back().path;
+  if (modules.innermost != nullptr) node.module = modules.innermost->path;
   ScriptResults results = {call.results, false};
   ADJOIN_RETURN_IF_ERROR(SetArguments(call, modules, node, results));
   return Append(std::move(node), results, modules);

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,6 +32,12 @@ struct ScriptResults {
   bool list = false;
 };
 
+// The modules in which an operator runs: the innermost one, and how many they are.
+struct OpModules {
+  std::shared_ptr<const OpModule> innermost;
+  size_t depth = 0;
+};
+
 class ScriptGraph {
  public:
   explicit ScriptGraph(const ScriptArchive& archive);
@@ -39,18 +46,18 @@ class ScriptGraph {
   OpGraph& graph() { return graph_; }
   // The value of a tensor of the archive.
   static std::string ValueOfTensor(const std::string& name) { return name.empty() ? name : "self." + name; }
-  // A name that no value has: "x", "x_2".
-  std::string NewValue(const std::string& hint);
+  // A name that no value has: "x", "x_2"; of a long name its beginning.
+  std::string NewValue(const std::string& name);
 
-  // Appends the operator, which runs in these modules, outermost first, and returns its result: a tensor, a tuple or a
-  // list. Errors: kInvalidArgument: arguments that it does not have, or that do not fit each other; kMaxNodes.
-  absl::StatusOr<ScriptValue> Add(ScriptCall call, const std::vector<OpModule>& modules);
+  // Appends the operator, which runs in these modules, and returns its result: a tensor, a tuple or a list.
+  // Errors: kInvalidArgument: arguments that it does not have, or that do not fit each other; more than kMaxNodes
+  // operators, kMaxOutputs results or kMaxModules modules.
+  absl::StatusOr<ScriptValue> Add(ScriptCall call, const OpModules& modules);
 
  private:
-  absl::Status Place(ScriptValue& value, const std::vector<OpModule>& modules);
-  absl::Status SetArguments(ScriptCall& call, const std::vector<OpModule>& modules, OpNode& node,
-                            ScriptResults& results);
-  absl::StatusOr<ScriptValue> Append(OpNode node, const ScriptResults& results, const std::vector<OpModule>& modules);
+  absl::Status Place(ScriptValue& value, const OpModules& modules);
+  absl::Status SetArguments(ScriptCall& call, const OpModules& modules, OpNode& node, ScriptResults& results);
+  absl::StatusOr<ScriptValue> Append(OpNode node, const ScriptResults& results, const OpModules& modules);
 
   OpGraph graph_;
   std::map<std::string, int> used_;  // names of values, and the last number that each was given

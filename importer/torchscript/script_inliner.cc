@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <memory>
 #include <set>
 #include <utility>
 
@@ -133,12 +134,15 @@ class Inliner {
     ScriptValue self = ScriptValue::Of(Kind::kModule);
     self.object = object;
     arguments.insert(arguments.begin(), std::move(self));
-    const bool enters = modules_.empty() || modules_.back().path != module.path;
-    if (enters) modules_.push_back({module.path, module.type});
+    const OpModules outside = modules_;
+    if (modules_.innermost == nullptr || modules_.innermost->path != module.path) {
+      modules_.innermost = std::make_shared<const OpModule>(OpModule{module.path, module.type, outside.innermost});
+      ++modules_.depth;
+    }
     absl::StatusOr<ScriptValue> result =
         Call(absl::StrCat(module.class_name, ".", name), archive_.FileOf(module.class_name), method->second,
              std::move(arguments), names);
-    if (enters) modules_.pop_back();
+    modules_ = outside;
     return result;
   }
 
@@ -153,7 +157,7 @@ class Inliner {
     }
     if (running_.size() == kMaxCalls) return Bad(frame, method.line, "methods call each other too deeply");
     // The same class twice in each other is two modules; the same module is one that calls itself.
-    const std::string key = absl::StrCat(name, "@", modules_.empty() ? "" : modules_.back().path);
+    const std::string key = absl::StrCat(name, "@", modules_.innermost == nullptr ? "" : modules_.innermost->path);
     if (!running_.insert(key).second) {
       return Bad(frame, method.line, absl::StrCat("its method ", PrintableText(name, kMaxShown), " calls itself"));
     }
@@ -205,7 +209,10 @@ class Inliner {
     switch (expression.kind) {
       case Form::kInt: return ScriptValue::Int(expression.number);
       case Form::kFloat: return ScriptValue::Float(expression.real);
-      case Form::kText: return ScriptValue::Text(expression.text);
+      case Form::kText: {
+        ADJOIN_RETURN_IF_ERROR(CountSteps(frame, expression.line, expression.text.size() / kTextOfOne));
+        return ScriptValue::Text(expression.text);
+      }
       case Form::kName: return Named(expression, frame);
       case Form::kAttribute: return Attribute(expression, frame);
       case Form::kCall: return CallOf(expression, frame);
@@ -288,7 +295,7 @@ class Inliner {
                     absl::StrCat("module ", PrintableText(owner.path, kMaxShown), " has no attribute ", shown));
     }
     ScriptValue value = AttributeValue(archive_, found->second);
-    ADJOIN_RETURN_IF_ERROR(CountSteps(frame, line, 1 + value.items.size()));
+    ADJOIN_RETURN_IF_ERROR(CountSteps(frame, line, value.size));
     return value;
   }
 
@@ -302,7 +309,9 @@ class Inliner {
       return Unlike(frame, expression.line,
                     absl::StrCat("there is no constant ", PrintableText(expression.text, kMaxShown)));
     }
-    return ConstantValue(archive_, *value);
+    ADJOIN_ASSIGN_OR_RETURN(ScriptValue constant, ConstantValue(archive_, *value));
+    ADJOIN_RETURN_IF_ERROR(CountSteps(frame, expression.line, constant.size));
+    return constant;
   }
 
   // -- Calls.
@@ -450,7 +459,7 @@ class Inliner {
 
   const ScriptArchive& archive_;
   ScriptGraph graph_;
-  std::vector<OpModule> modules_;  // those that run, outermost first
+  OpModules modules_;              // those that run
   std::set<std::string> running_;  // methods with their modules
   int64_t steps_ = 0;
   int depth_ = 0;

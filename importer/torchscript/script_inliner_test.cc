@@ -161,6 +161,43 @@ TEST(InlineScriptTest, BoundsWhatCallsEachOther) {
   EXPECT_TRUE(Inline(Net("    part = self.part\n    return x\n"), cycle).ok());
 }
 
+// A stack of its own in each of 20,000 operators would be gigabytes.
+TEST(InlineScriptTest, OperatorsShareTheModulesThatTheyRunIn) {
+  std::string code = Net("    return (self.part).forward(x, )\n"), model = Object("Part0");
+  for (int i = 0; i < 20; ++i) {
+    absl::StrAppend(
+        &code, "class Part", i, "(Module):\n  def forward(self: Part,\n    x: Tensor) -> Tensor:\n",
+        i == 0 ? "    y = torch.relu(x)\n    return torch.relu(y)\n" : "    return (self.part).forward(x, )\n");
+    if (i > 0) model = Object(absl::StrCat("Part", i), {{"part", model}});
+  }
+  const auto graph = Inline(code, Object("Net", {{"part", model}}));
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  ASSERT_EQ(graph->nodes.size(), 2u);
+  EXPECT_EQ(graph->nodes[0].innermost, graph->nodes[1].innermost);
+  std::vector<std::string> types;
+  for (const OpModule* module = graph->nodes[0].innermost.get(); module != nullptr; module = module->outer.get()) {
+    types.push_back(module->type);
+  }
+  ASSERT_EQ(types.size(), 21u);
+  EXPECT_EQ(types.front(), "Part0");
+  EXPECT_EQ(types.back(), "Net");
+  EXPECT_EQ(graph->nodes[0].module, graph->nodes[0].innermost->path);
+}
+
+TEST(InlineScriptTest, BoundsTextsAndResults) {
+  const std::string word(1000, 'w');
+  std::string texts = absl::StrCat("    a0 = [\"", word, "\"]\n");
+  for (int i = 0; i < 14; ++i) absl::StrAppend(&texts, "    a", i + 1, " = [a", i, ", a", i, "]\n");
+  EXPECT_THAT(Error(texts + "    return x\n"), HasSubstr("a list has more than 100000 values"));
+  std::string many;
+  for (int i = 0; i < 5000; ++i) absl::StrAppend(&many, "a", i, ", ");
+  EXPECT_THAT(Error(absl::StrCat("    ", many, "= ops.mine.parts(x)\n    return a0\n")),
+              HasSubstr("torch.ops.mine.parts in the model itself: it has 5000 results; right would be at most 4096"));
+  const auto graph = Inline(Net(absl::StrCat("    return ops.mine.", word, "(x)\n")));
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_EQ(graph->outputs[0].size(), 64u);
+}
+
 TEST(InlineScriptTest, RefusesPicklesOfOtherThings) {
   const auto message = [](const std::string& pickle) {
     return std::string(Inline(Net("    return x\n"), pickle).status().message());

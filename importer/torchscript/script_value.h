@@ -18,6 +18,8 @@
 
 namespace adjoin {
 
+inline constexpr size_t kTextOfOne = 64;  // bytes of text that count as one value
+
 struct ScriptValue {
   // kComputed: what is known only when the model runs.
   enum class Kind { kNone, kBool, kInt, kFloat, kText, kTensor, kList, kTuple, kDict, kModule, kOther, kComputed };
@@ -30,7 +32,7 @@ struct ScriptValue {
   bool whole = false;              // of a known number
   std::vector<ScriptValue> items;  // kList, kTuple; of kDict keys and values in turn
   size_t object = 0;               // kModule: its index in the archive's values
-  size_t size = 1;                 // how many values it is, with those within
+  size_t size = 1;                 // how many values it is, with those within; a long text counts for several
 
   static ScriptValue Of(Kind kind) {
     ScriptValue value;
@@ -49,12 +51,12 @@ struct ScriptValue {
   }
   static ScriptValue Text(std::string text) {
     ScriptValue value = Of(Kind::kText);
-    value.text = std::move(text);
+    value.SetText(std::move(text));
     return value;
   }
   static ScriptValue Tensor(std::string name) {
     ScriptValue value = Of(Kind::kTensor);
-    value.text = std::move(name);
+    value.SetText(std::move(name));
     return value;
   }
   static ScriptValue KnownTensor(int64_t number) {
@@ -74,6 +76,10 @@ struct ScriptValue {
   // Whether a number, or a known tensor, is a whole one.
   bool IsWhole() const { return kind == Kind::kTensor ? whole : kind != Kind::kFloat; }
   double AsReal() const { return IsWhole() ? static_cast<double>(number) : real; }
+  void SetText(std::string new_text) {
+    text = std::move(new_text);
+    size += text.size() / kTextOfOne;
+  }
   void Append(ScriptValue item) {
     size += item.size;
     items.push_back(std::move(item));
