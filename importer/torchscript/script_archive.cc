@@ -121,10 +121,7 @@ absl::Status ScriptArchive::AddModule(size_t object, const std::string& path, in
     if (model_.values[item].kind != Kind::kTensor || names_.count(item) > 0) continue;
     if (name.size() > kMaxModelName) return bad("has a tensor of too long a name");
     ADJOIN_RETURN_IF_ERROR(AddTensor(item, name, "data/"));
-    const auto has = [&](const std::vector<std::string>& names) {
-      return std::find(names.begin(), names.end(), key.text) != names.end();
-    };
-    if (has(type->parameters)) {
+    if (type->parameters.count(key.text) > 0) {
       // Another module may have it as a buffer: it is trained all the same.
       const std::string& first = names_.at(item);
       buffers_.erase(first);
@@ -134,7 +131,7 @@ absl::Status ScriptArchive::AddModule(size_t object, const std::string& path, in
     }
     if (names_.at(item) != name) continue;
     buffers_.insert(name);
-    if (!has(type->buffers)) attributes_.insert(name);
+    if (type->buffers.count(key.text) == 0) attributes_.insert(name);
   }
   for (const auto& [item, name] : within) {
     if (modules_.count(item) == 0) ADJOIN_RETURN_IF_ERROR(AddModule(item, name, depth + 1));

@@ -35,10 +35,13 @@ constexpr int kMaxNested = 600;    // expressions in each other, of all methods 
 
 // "torch.nn.functional" of names with dots between them; "" of anything else.
 std::string DottedName(const ScriptExpression& expression) {
-  if (expression.kind == Form::kName) return expression.text;
-  if (expression.kind != Form::kAttribute) return "";
-  const std::string before = DottedName(expression.items[0]);
-  return before.empty() ? "" : absl::StrCat(before, ".", expression.text);
+  std::vector<absl::string_view> parts;
+  const ScriptExpression* at = &expression;
+  for (; at->kind == Form::kAttribute; at = &at->items[0]) parts.push_back(at->text);
+  if (at->kind != Form::kName) return "";
+  parts.push_back(at->text);
+  std::reverse(parts.begin(), parts.end());
+  return absl::StrJoin(parts, ".");
 }
 
 // A method that runs: its place for messages, and its variables.

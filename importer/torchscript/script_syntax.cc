@@ -1,5 +1,6 @@
 #include "importer/torchscript/script_syntax.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -116,10 +117,10 @@ class Parser {
       if (Accept("def")) {
         ADJOIN_RETURN_IF_ERROR(Method(type.methods));
       } else if ((Sees("__parameters__") || Sees("__buffers__")) && Next().text == "=") {
-        std::vector<std::string>& names = Sees("__parameters__") ? type.parameters : type.buffers;
+        std::set<std::string>& names = Sees("__parameters__") ? type.parameters : type.buffers;
         at_ += 2;
         ADJOIN_ASSIGN_OR_RETURN(const ScriptExpression list, Expression());
-        for (const ScriptExpression& item : list.items) names.push_back(item.text);
+        for (const ScriptExpression& item : list.items) names.insert(item.text);
       } else {
         SkipLine();  // "weight : Tensor"
       }
@@ -204,10 +205,10 @@ class Parser {
     ADJOIN_ASSIGN_OR_RETURN(ScriptExpression first, Expression());
     if (!Sees(",")) return first;
     ScriptExpression tuple = Made(Kind::kTuple);
-    tuple.items.push_back(std::move(first));
+    ADJOIN_RETURN_IF_ERROR(Put(std::move(first), tuple));
     while (Accept(",") && Now().kind != Token::kNewline) {
       ADJOIN_ASSIGN_OR_RETURN(ScriptExpression item, Expression());
-      tuple.items.push_back(std::move(item));
+      ADJOIN_RETURN_IF_ERROR(Put(std::move(item), tuple));
     }
     return tuple;
   }
@@ -219,10 +220,19 @@ class Parser {
     return expression;
   }
 
+  absl::Status TooDeep() const {
+    return ScriptError(where_, Now().line, absl::StrCat("expressions nested more than ", kMaxScriptDepth, " deep"));
+  }
+
+  absl::Status Put(ScriptExpression item, ScriptExpression& into) const {
+    into.height = std::max(into.height, item.height + 1);
+    if (into.height > kMaxScriptDepth) return TooDeep();
+    into.items.push_back(std::move(item));
+    return absl::OkStatus();
+  }
+
   absl::StatusOr<ScriptExpression> Expression() {
-    if (++depth_ > kMaxScriptDepth) {
-      return ScriptError(where_, Now().line, absl::StrCat("expressions nested more than ", kMaxScriptDepth, " deep"));
-    }
+    if (++depth_ > kMaxScriptDepth) return TooDeep();
     absl::StatusOr<ScriptExpression> expression = Postfix();
     --depth_;
     return expression;
@@ -231,12 +241,9 @@ class Parser {
   absl::StatusOr<ScriptExpression> Postfix() {
     ADJOIN_ASSIGN_OR_RETURN(ScriptExpression expression, Primary());
     // Each step puts what is there into a new one, so steps are as deep as brackets.
-    for (int steps = 0; Sees(".") || Sees("(") || Sees("["); ++steps) {
-      if (steps + depth_ > kMaxScriptDepth) {
-        return ScriptError(where_, Now().line, absl::StrCat("expressions nested more than ", kMaxScriptDepth, " deep"));
-      }
+    while (Sees(".") || Sees("(") || Sees("[")) {
       ScriptExpression outer = Made(Sees(".") ? Kind::kAttribute : Sees("(") ? Kind::kCall : Kind::kIndex);
-      outer.items.push_back(std::move(expression));
+      ADJOIN_RETURN_IF_ERROR(Put(std::move(expression), outer));
       if (Accept(".")) {
         ADJOIN_ASSIGN_OR_RETURN(outer.text, Name());
       } else if (Accept("(")) {
@@ -259,7 +266,7 @@ class Parser {
         return Bad("an argument with its name");
       }
       ADJOIN_ASSIGN_OR_RETURN(ScriptExpression argument, Expression());
-      call.items.push_back(std::move(argument));
+      ADJOIN_RETURN_IF_ERROR(Put(std::move(argument), call));
       if (!Accept(",") && !Sees(")")) return Bad("a comma");
     }
     return absl::OkStatus();
@@ -268,11 +275,11 @@ class Parser {
   absl::Status Items(const char* end, ScriptExpression& list) {
     while (!Accept(end)) {
       ADJOIN_ASSIGN_OR_RETURN(ScriptExpression item, Expression());
-      list.items.push_back(std::move(item));
+      ADJOIN_RETURN_IF_ERROR(Put(std::move(item), list));
       if (list.kind == Kind::kDict) {
         ADJOIN_RETURN_IF_ERROR(Expect(":"));
         ADJOIN_ASSIGN_OR_RETURN(ScriptExpression value, Expression());
-        list.items.push_back(std::move(value));
+        ADJOIN_RETURN_IF_ERROR(Put(std::move(value), list));
       }
       if (!Accept(",") && !Sees(end)) return Bad("a comma");
     }
@@ -297,7 +304,7 @@ class Parser {
     if (Accept("-")) {
       expression.kind = Kind::kNegative;
       ADJOIN_ASSIGN_OR_RETURN(ScriptExpression of, Expression());
-      expression.items.push_back(std::move(of));
+      ADJOIN_RETURN_IF_ERROR(Put(std::move(of), expression));
       return expression;
     }
     if (Accept("[")) {
@@ -320,7 +327,7 @@ class Parser {
     bool commas = false;
     while (!Accept(")")) {
       ADJOIN_ASSIGN_OR_RETURN(ScriptExpression item, Expression());
-      tuple.items.push_back(std::move(item));
+      ADJOIN_RETURN_IF_ERROR(Put(std::move(item), tuple));
       if (Accept(",")) {
         commas = true;
       } else if (!Sees(")")) {

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,7 +22,7 @@ namespace adjoin {
 
 inline constexpr int64_t kMaxScriptBytes = 4 << 20;  // of one file
 inline constexpr size_t kMaxScriptTokens = 500000;   // of one file
-inline constexpr int kMaxScriptDepth = 100;          // of brackets, dots and signs in each other
+inline constexpr int kMaxScriptDepth = 100;          // of expressions in each other: brackets, dots, calls and signs
 
 struct ScriptExpression {
   enum class Kind {
@@ -39,6 +40,7 @@ struct ScriptExpression {
   };
   Kind kind = Kind::kName;
   int line = 0;
+  int height = 1;  // how many expressions it is deep, with itself
   int64_t number = 0;
   double real = 0;
   std::string text;
@@ -69,7 +71,7 @@ struct ScriptMethod {
 };
 
 struct ScriptClass {
-  std::vector<std::string> parameters, buffers;  // names of attributes
+  std::set<std::string> parameters, buffers;  // names of attributes
   std::map<std::string, ScriptMethod> methods;
 };
 

@@ -100,6 +100,11 @@ TEST(ParseScriptTest, BoundsWhatIsNested) {
     EXPECT_THAT(Error(Method(absl::StrCat("y = ", Repeated(opening, 200), "x", Repeated(")", 200)))), testing::Not(""));
   }
   EXPECT_THAT(Error(Method(absl::StrCat("y = x", Repeated(".a", 1000)))), HasSubstr("nested more than 100 deep"));
+  // Brackets do not begin to count anew.
+  const std::string in_brackets =
+      absl::StrCat(Repeated("(", 60), "x", Repeated(absl::StrCat(Repeated(".a", 40), ")"), 60));
+  EXPECT_THAT(Error(Method(absl::StrCat("y = ", in_brackets))), HasSubstr("nested more than 100 deep"));
+  EXPECT_EQ(Error(Method(absl::StrCat("y = x", Repeated(".a", 90)))), "");
   EXPECT_THAT(Error(Method(absl::StrCat("y = [", Repeated("1, ", 300000), "]"))), HasSubstr("more than 500000 words"));
   std::string blocks;
   for (int i = 0; i < 300; ++i) absl::StrAppend(&blocks, std::string(static_cast<size_t>(i), ' '), "a:\n");
