@@ -5,7 +5,9 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
+#include <string>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -13,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "base/printable_text.h"
 #include "base/status_macros.h"
@@ -178,8 +181,19 @@ class Inliner {
   }
 
   absl::StatusOr<ScriptValue> RunBody(const ScriptMethod& method, Frame& frame) {
+    // A list is taken apart by a later statement: "_1 = torch.chunk(x, 2)", "a, b, = _1".
+    std::map<absl::string_view, size_t> parts;
+    for (const ScriptStatement& statement : method.body) {
+      if (statement.unpacks && statement.value.kind == Form::kName) {
+        parts[statement.value.text] = statement.targets.size();
+      }
+    }
     for (const ScriptStatement& statement : method.body) {
       frame.unpacked = statement.returns ? 1 : statement.targets.size();
+      if (frame.unpacked == 1) {
+        const auto found = parts.find(statement.returns ? "" : statement.targets[0]);
+        if (found != parts.end()) frame.unpacked = found->second;
+      }
       ADJOIN_ASSIGN_OR_RETURN(ScriptValue value, Evaluate(statement.value, frame));
       if (statement.returns) return value;
       if (!statement.unpacks) {
@@ -469,26 +483,6 @@ class Inliner {
 };
 
 }  // namespace
-
-absl::StatusOr<ExampleInput> ParseExample(absl::string_view text) {
-  const auto bad = [&](absl::string_view what) {
-    return absl::InvalidArgumentError(absl::StrCat("--example-shape ", PrintableText(text, kMaxShown), ": ", what,
-                                                   "; right would be such as 2x3x64x64, or 2x16:int64"));
-  };
-  const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(text, absl::MaxSplits(':', 1));
-  ExampleInput example;
-  for (const absl::string_view part : absl::StrSplit(parts.first, 'x')) {
-    int64_t extent = 0;
-    if (!absl::SimpleAtoi(part, &extent) || extent < 1 || extent > kMaxExtent) return bad("an extent is no number");
-    example.shape.push_back(extent);
-  }
-  if (example.shape.size() > 16 || ElementsOf(example.shape) > kMaxElements) return bad("it is too large");
-  if (!absl::StrContains(text, ":")) return example;
-  const absl::StatusOr<DType> dtype = ParseDType(parts.second);
-  if (!dtype.ok()) return bad("its type is not known");
-  example.dtype = *dtype;
-  return example;
-}
 
 absl::StatusOr<OpGraph> InlineScript(const ScriptArchive& archive, const std::vector<ExampleInput>& examples) {
   return Inliner(archive).Run(examples);

@@ -7,30 +7,19 @@
 #ifndef ADJOIN_IMPORTER_TORCHSCRIPT_SCRIPT_INLINER_H_
 #define ADJOIN_IMPORTER_TORCHSCRIPT_SCRIPT_INLINER_H_
 
+#include <cstddef>
 #include <cstdint>
-#include <optional>
-#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "importer/graph/op_graph.h"
+#include "importer/torchscript/example_input.h"
 #include "importer/torchscript/script_archive.h"
-#include "primitives/geometry/dtype.h"
 
 namespace adjoin {
 
 inline constexpr int64_t kMaxScriptSteps = 1000000;  // expressions that are evaluated, and values that they have
 inline constexpr size_t kMaxScriptItems = 100000;    // of a list or tuple, with those in it
-
-// What the model was traced with.
-struct ExampleInput {
-  std::vector<int64_t> shape;  // with the batch
-  std::optional<DType> dtype;  // none: that of the weights
-};
-
-// "2x3x64x64", "2x16:int64". Errors: kInvalidArgument.
-absl::StatusOr<ExampleInput> ParseExample(absl::string_view text);
 
 // Errors: kInvalidArgument: another number of examples than forward has arguments, or of other extents than the weights
 // fit; a method with control flow, or that calls itself; more than the bounds above, or kMaxNodes operators; kDataLoss

@@ -184,6 +184,19 @@ TEST(InlineScriptTest, OperatorsShareTheModulesThatTheyRunIn) {
   EXPECT_EQ(graph->nodes[0].module, graph->nodes[0].innermost->path);
 }
 
+// Extents are not known behind an operator that is not: how many parts there are, the method tells.
+TEST(InlineScriptTest, TakesApartWhatFollowsAnUnknownOperator) {
+  const auto graph =
+      Inline(Net("    y = torch.lgamma_of_mine(x)\n    _1 = torch.chunk(y, 3, 1)\n    a, b, c, = _1\n"
+                 "    _2 = ops.mine.halves(y)\n    d, e, = _2\n    return torch.add(c, e)\n"));
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  ASSERT_EQ(graph->nodes.size(), 4u);
+  EXPECT_EQ(graph->nodes[0].target, "torch.ops.aten.lgamma_of_mine");
+  EXPECT_EQ(graph->nodes[1].outputs.size(), 3u);
+  EXPECT_EQ(graph->nodes[2].outputs.size(), 2u);
+  EXPECT_EQ(graph->nodes[3].Tensor("self"), graph->nodes[1].outputs[2]);
+}
+
 TEST(InlineScriptTest, BoundsTextsAndResults) {
   const std::string word(1000, 'w');
   std::string texts = absl::StrCat("    a0 = [\"", word, "\"]\n");
