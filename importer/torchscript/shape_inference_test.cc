@@ -126,6 +126,24 @@ TEST(ShapeInferenceTest, WhatIsPutTogetherHasTheTypeOfAll) {
   EXPECT_EQ(Infer("max", {{"self", Tensors({"bool"})}, {"other", Tensors({"number"})}}), "int64 [2, 3]");
 }
 
+TEST(ShapeInferenceTest, WindowsMayGoBeyondTheEndWithCeilMode) {
+  const auto pool = [](int64_t kernel, int64_t stride, int64_t padding, bool ceil) {
+    return Infer("max_pool2d", {{"self", Tensors({"picture"})},
+                                {"kernel_size", Ints({kernel})},
+                                {"stride", Ints({stride})},
+                                {"padding", Ints({padding})},
+                                {"ceil_mode", Flag(ceil)}});
+  };
+  EXPECT_EQ(pool(3, 2, 0, true), "float32 [1, 1, 1, 1]");
+  EXPECT_EQ(pool(2, 2, 0, true), "float32 [1, 1, 1, 1]");
+  EXPECT_EQ(pool(1, 2, 0, true), "float32 [1, 1, 1, 1]") << "the second window would begin beyond the end";
+  EXPECT_EQ(pool(2, 2, 1, true), "float32 [1, 1, 2, 2]");
+  EXPECT_EQ(pool(2, 3, 1, true), "float32 [1, 1, 1, 1]");
+  EXPECT_EQ(pool(2, 1, 0, false), "float32 [1, 1, 1, 1]");
+  EXPECT_EQ(pool(3, 2, 0, false), "its input has 2 cells where its window has 3");
+  EXPECT_EQ(pool(4, 2, 0, true), "its input has 2 cells where its window has 4");
+}
+
 TEST(ShapeInferenceTest, BytesAndBoolsAreMasks) {
   for (const char* mask : {"uint8", "bool"}) {
     EXPECT_EQ(Infer("index", {{"self", Tensors({"float32"})}, {"indices", Tensors({mask})}}), "its indices are a mask");

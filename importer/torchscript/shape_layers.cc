@@ -23,16 +23,18 @@ absl::StatusOr<Extents> PerDim(const ShapeCall& call, const std::string& name, i
   return numbers;
 }
 
-// How many positions a window has; the last one perhaps partly beyond the end.
+// How many positions a window has; with `ceil` the last one may go beyond the end, and begin before it. Source:
+// pooling_output_shape of ATen/native/Pool.h.
 absl::StatusOr<int64_t> Windows(int64_t extent, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation,
                                 bool ceil) {
   if (stride < 1 || dilation < 1 || kernel < 1 || kernel > kMaxExtent / dilation) {
     return DoesNotFit("its window has the kernel ", kernel, ", stride ", stride, " and dilation ", dilation);
   }
   const int64_t rest = extent + 2 * padding - dilation * (kernel - 1) - 1;
-  if (rest < 0) return DoesNotFit("its input has ", extent, " cells where its window has ", kernel);
-  int64_t windows = rest / stride + 1;
-  if (ceil && rest % stride > 0 && windows * stride < extent + padding) ++windows;
+  const int64_t room = rest + (ceil ? stride - 1 : 0);
+  int64_t windows = room < 0 ? 0 : room / stride + 1;
+  if (ceil && windows > 0 && (windows - 1) * stride >= extent + padding) --windows;
+  if (windows == 0) return DoesNotFit("its input has ", extent, " cells where its window has ", kernel);
   return windows;
 }
 
