@@ -289,12 +289,12 @@ class Importer {
     }
     const OpRule* rule = FindOpRule(node.op);
     absl::Status status;
-    if (const std::string why = WhyRefused(node); !why.empty()) {
-      status = absl::InvalidArgumentError(why);
-    } else if (rule == nullptr) {
+    if (rule == nullptr) {
       const std::string nearest = NearestLayer(node.op);
       status = absl::InvalidArgumentError(
           nearest.empty() ? "it is not known" : absl::StrCat("it is not known; the nearest layer is ", nearest));
+    } else if (const std::string why = WhyRefused(node); !why.empty()) {
+      status = absl::InvalidArgumentError(why);
     } else {
       status = Apply(*rule, node);
     }

@@ -418,6 +418,7 @@ TEST(ImportOperatorsTest, RefusesByOperatorAndModule) {
   };
   const std::vector<Case> cases = {
       {"cumsum.default", {{"self", "x"}, {"dim", 1}}, "it is not known"},
+      {"cumsum.default", {{"self", "x"}, {"argument_1", {{"as_sym_int", "s0"}}}}, "it is not known"},
       {"to.dtype", {{"self", "x"}, {"dtype", 8}}, "it changes the type of its tensor", 8},
       {"exp.default", {{"self", "x"}}, "it changes the type of its tensor", 8},
       {"div.Tensor_mode", {{"self", "x"}, {"other", 2}, {"rounding_mode", {{"as_string", "floor"}}}}, "it rounds"},
