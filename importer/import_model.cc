@@ -347,7 +347,8 @@ class Importer {
       auto& arguments = *layer.mutable_custom()->mutable_arg();
       if (!argument.ints.empty()) arguments[name] = absl::StrJoin(argument.ints, ",");
       if (!argument.floats.empty()) arguments[name] = absl::StrJoin(argument.floats, ",");
-      if (!argument.text.empty()) arguments[name] = argument.text;
+      // A job is text of UTF-8, and an argument of a trace may be any bytes.
+      if (!argument.text.empty()) arguments[name] = PrintableText(argument.text);
     }
     ADJOIN_RETURN_IF_ERROR(builder_.Add(node, std::move(layer), inputs));
     // It may be a view of any of them, of which one is enough to find what changes in place later.

@@ -1,4 +1,6 @@
 // Imports the traces of testdata/, which PyTorch 1.13 wrote. tests/importer compares what they compute.
+#include <fstream>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -7,9 +9,12 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "importer/archive/testing/zip_bytes.h"
 #include "importer/import_model.h"
+#include "importer/job_text.h"
 #include "importer/model_file.h"
 #include "importer/torchscript/script_inliner.h"
+#include "planner/spec/spec_parser.h"
 
 namespace adjoin {
 namespace {
@@ -97,6 +102,39 @@ TEST(ImportTracesTest, RefusesWhatHasNoLayerByOperatorAndModule) {
               AllOf(HasSubstr("torch.ops.aten.cumsum.default (1 time in module part)"), HasSubstr("--outline")));
   const auto outline = Import("traced_refused.pt", {"2x3x4"}, /*outline=*/true);
   EXPECT_TRUE(outline.ok()) << outline.status();
+}
+
+// A trace of x, 2x3, of which a module is called `part`.
+std::string TraceOf(const std::string& part, const std::string& line) {
+  const std::string begin("\x80\x02", 2);
+  const std::string name =
+      absl::StrCat("X", std::string(1, static_cast<char>(part.size())), std::string(3, '\0'), part);
+  const std::string path = absl::StrCat(testing::TempDir(), "/made.pt");
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << ZipBytes(
+      {{"m/data.pkl", absl::StrCat(begin, "c__torch__\nNet\n)\x81}(", name, "c__torch__\nPart\n)\x81}bub.")},
+       {"m/constants.pkl", absl::StrCat(begin, ").")},
+       {"m/code/__torch__.py",
+        absl::StrCat("class Net(Module):\n  def forward(self: Net,\n    x: Tensor) -> Tensor:\n    ", line,
+                     "\nclass Part(Module):\n  a : int\n")}});
+  return path;
+}
+
+TEST(ImportTracesTest, JobsCanBeReadWhateverIsInATrace) {
+  for (const std::string text : {"\xff", "caf\xc3\xa9", "a\x1b[31m", "\xed\xa0\x80", "\\377"}) {
+    const auto file = OpenModelFile(TraceOf("part", absl::StrCat("return ops.mine.filter(x, \"", text, "\")")),
+                                    {{{2, 3}, std::nullopt}});
+    ASSERT_TRUE(file.ok()) << file.status();
+    const auto model = ImportModel(*file->archive, file->graph, {.inputs = {}, .outline = true});
+    ASSERT_TRUE(model.ok()) << model.status();
+    const auto job = JobText(*model, {.name = "made", .weights = "", .archive = "made.pt"});
+    ASSERT_TRUE(job.ok()) << job.status();
+    EXPECT_TRUE(ParseSpec(*job, "job").ok()) << *job << ParseSpec(*job, "job").status();
+  }
+  EXPECT_TRUE(OpenModelFile(TraceOf("part", "return torch.relu(x)"), {{{2, 3}, std::nullopt}}).ok());
+  EXPECT_THAT(
+      std::string(
+          OpenModelFile(TraceOf("part\xff", "return torch.relu(x)"), {{{2, 3}, std::nullopt}}).status().message()),
+      HasSubstr("has the attribute part\\xff; right would be a name of UTF-8"));
 }
 
 TEST(ImportTracesTest, RefusesScripts) {

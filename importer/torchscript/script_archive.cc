@@ -115,6 +115,11 @@ absl::Status ScriptArchive::AddModule(size_t object, const std::string& path, in
     const size_t item = value.items[i + 1];
     if (key.kind != Kind::kText || key.text.empty()) return bad("has an attribute without a name");
     if (key.text.size() > kMaxModelName) return bad("has an attribute of too long a name");
+    // Layers and weights are called by it.
+    if (!IsPrintableText(key.text)) {
+      return bad(absl::StrCat("has the attribute ", PrintableText(key.text, kMaxShownName),
+                              "; right would be a name of UTF-8 without control characters"));
+    }
     if (!module.attributes.emplace(key.text, item).second) return bad("has an attribute twice");
     const std::string name = absl::StrCat(prefix, key.text);
     if (model_.values[item].kind == Kind::kObject) within.emplace_back(item, name);
