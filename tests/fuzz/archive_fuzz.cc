@@ -1,6 +1,6 @@
 // What PyTorch and NumPy write, read as data: zip archives; a pickle where the input begins with one; the JSON of a
-// program where it begins with a brace, or the text of traced methods where it begins with "class ", which then stand
-// in an archive with right checksums.
+// program where it begins with a brace, the text of traced methods where it begins with "class ", or such a text and
+// both pickles of a trace where it begins with "trace", which then stand in an archive with right checksums.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -16,7 +16,10 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "importer/archive/pickle_values.h"
 #include "importer/archive/pt2_archive.h"
 #include "importer/archive/tensor_pickle.h"
 #include "importer/archive/testing/zip_bytes.h"
@@ -36,6 +39,10 @@ constexpr int64_t kBuffers = 4 << 20;
 // A JSON value of two characters takes 16 bytes, twice while a list grows; an object more. A pickle's instruction of
 // one byte makes a value of 200, twice while the list grows.
 constexpr int64_t kPerByte = 1024;
+// What a trace's methods make may be more than they have bytes, as they call each other: 20,000 operators, and a
+// million values of 200 bytes, each perhaps also an operator's argument or result.
+constexpr int64_t kInlined = int64_t{1} << 30;
+constexpr char kBetweenParts[] = "\n====\n";  // of a trace
 constexpr ConstantLimits kLimits = {1 << 12, 1 << 18, 500, 1 << 18};
 
 // The bytes as a file without a name on any disk.
@@ -92,11 +99,31 @@ void CheckProgram(const Pt2Archive& archive) {
   CheckImport(archive, *graph);
 }
 
+void CheckPeak(const AllocationPeak& peak, int64_t most, absl::string_view what) {
+  FuzzCheck(peak.bytes() <= most, absl::StrCat(what, " takes ", peak.bytes(), " bytes where ", most, " are right"));
+}
+
+// The bytes of an archive's entries where they are not deflated, at most those that are read of one.
+int64_t ContentBytes(const std::string& path) {
+  const auto input = ArchiveFile::Open(path);
+  FuzzCheck(input.ok(), "a file in memory is opened");
+  const auto zip = ZipReader::Open((*input)->whole(), {true, "a file of numpy.savez"});
+  int64_t sum = (*input)->whole().bytes;
+  if (!zip.ok()) return sum;
+  for (const ZipEntry& entry : zip->entries()) sum += std::min<int64_t>(entry.bytes, 16 << 20);
+  return sum;
+}
+
 // A trace of one argument of 2x3.
 void CheckTrace(const std::string& path) {
+  const int64_t deserved = kPerByte * ContentBytes(path) + kBuffers;
+  const AllocationPeak opening;
   const absl::StatusOr<std::unique_ptr<ScriptArchive>> archive = ScriptArchive::Open(path);
+  CheckPeak(opening, deserved, "a trace that is opened");
   if (!archive.ok()) return CheckRefusal(archive.status(), "the trace");
+  const AllocationPeak inlining;
   const absl::StatusOr<OpGraph> graph = InlineScript(**archive, {{{2, 3}, std::nullopt}});
+  CheckPeak(inlining, deserved + kInlined, "a trace whose methods are put into each other");
   if (!graph.ok()) return CheckRefusal(graph.status(), "the methods");
   FuzzCheck(graph->nodes.size() <= kMaxNodes, "a trace has no more operators than a program");
   CheckImport(**archive, *graph);
@@ -142,7 +169,32 @@ void CheckZip(absl::string_view bytes) {
   }
 }
 
+// "class ...", data.pkl and constants.pkl with kBetweenParts between them. Storages are called 0.
+void CheckParts(absl::string_view bytes) {
+  std::vector<std::string> parts = absl::StrSplit(bytes, absl::MaxSplits(kBetweenParts, 2));
+  parts.resize(3);
+  const std::string storage(64, '\1');
+  CheckTrace(FileInMemory(ZipBytes({{"m/data.pkl", parts[1]},
+                                    {"m/constants.pkl", parts[2]},
+                                    {"m/code/__torch__.py", parts[0]},
+                                    {"m/data/0", storage},
+                                    {"m/constants/0", storage}}))
+                 .path());
+}
+
+void CheckModules(absl::string_view pickle) {
+  const AllocationPeak peak;
+  const auto pickled = ReadPickle(pickle, "f", PickleForm::kModules);
+  CheckPeak(peak, kPerByte * static_cast<int64_t>(pickle.size()) + kBuffers, "a pickle of modules");
+  if (!pickled.ok()) return CheckRefusal(pickled.status(), "the pickle of modules");
+  FuzzCheck(pickled->root < pickled->values.size(), "a pickle's value is there");
+  for (const PickleValue& value : pickled->values) {
+    for (const size_t item : value.items) FuzzCheck(item < pickled->values.size(), "what a value has in it is there");
+  }
+}
+
 void CheckPickle(absl::string_view pickle) {
+  CheckModules(pickle);
   const AllocationPeak peak;
   const auto tensors = ReadTensorPickle(pickle, "f");
   FuzzCheck(peak.bytes() <= kPerByte * static_cast<int64_t>(pickle.size()) + kBuffers,
@@ -166,6 +218,7 @@ void Check(absl::string_view bytes) {
                                              {"m/code/__torch__.py", std::string(bytes)}}))
                           .path());
   }
+  if (absl::ConsumePrefix(&bytes, "trace\n")) return CheckParts(bytes);
   CheckArchive(bytes);
   CheckTrace(FileInMemory(bytes).path());
   CheckZip(bytes);
