@@ -250,6 +250,7 @@ absl::StatusOr<Caller> Access::FromCertificate(const std::string& pem, const std
   Caller caller;
   caller.name = name.name;
   caller.role = RoleOf(name.role);
+  caller.serial = certificate.serial;
   ADJOIN_RETURN_IF_ERROR(CheckNode(caller, certificate));
   absl::MutexLock lock(&mutex_);
   if (known_.size() >= kMostKnown) known_.clear();

@@ -41,6 +41,7 @@ struct Caller {
   Role role = Role::kViewer;
   bool local = false;    // over plain text on loopback: may do all that workers and admins may
   bool unknown = false;  // has shown nothing, and may call what is for everyone
+  std::string serial;    // of the certificate that was shown, as Certificate::serial; empty: none was
 };
 std::string ToString(const Caller& caller);  // "user alice"
 

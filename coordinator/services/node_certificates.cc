@@ -296,13 +296,26 @@ absl::StatusOr<NodeCertificate> NodeCertificates::Join(const JoinNodeRequest& re
   return issued;
 }
 
+absl::Status NodeCertificates::CheckIssuedHere(const std::string& node, const std::string& serial) const {
+  absl::MutexLock lock(&mutex_);
+  const auto own = certificates_.find(serial);
+  if (own != certificates_.end() && own->second.node() == node) return absl::OkStatus();
+  return absl::PermissionDeniedError(
+      absl::StrCat("the certificate of node ", node, " with serial ", serial,
+                   " is none that this coordinator has issued and still knows, so it is not renewed here: one of "
+                   "tools/make-certs is "
+                   "renewed with tools/make-certs, and with a token of `adjoin token join --for ",
+                   node, "` the node gets one of the coordinator's"));
+}
+
 absl::StatusOr<NodeCertificate> NodeCertificates::Renew(const std::string& node, const std::string& certificate_request,
-                                                        const std::function<absl::Status()>& holds) {
+                                                        const std::function<absl::StatusOr<std::string>()>& shown) {
   if (issuer_ == nullptr) return IssuesNone();
   ADJOIN_RETURN_IF_ERROR(CheckName(node));
   ADJOIN_ASSIGN_OR_RETURN(const RequestedKey key, RequestedKey::Read(certificate_request));
   absl::MutexLock lock(&change_);
-  ADJOIN_RETURN_IF_ERROR(holds());
+  ADJOIN_ASSIGN_OR_RETURN(const std::string serial, shown());
+  ADJOIN_RETURN_IF_ERROR(CheckIssuedHere(node, serial));
   return Issue(node, key, "", options_.clock(), {});
 }
 

@@ -5,7 +5,7 @@
 //   ADJOIN_RETURN_IF_ERROR(nodes.Load());
 //   ADJOIN_ASSIGN_OR_RETURN(CreateJoinTokenResponse token, nodes.CreateToken("node-1", /*uses=*/1, /*hours=*/1));
 //   ADJOIN_ASSIGN_OR_RETURN(NodeCertificate first, nodes.Join(request));          // from a daemon that shows the token
-//   ADJOIN_ASSIGN_OR_RETURN(NodeCertificate next, nodes.Renew("node-1", csr));    // from one that shows a certificate
+//   ADJOIN_ASSIGN_OR_RETURN(NodeCertificate next, nodes.Renew("node-1", csr, shown));  // that shows such a certificate
 //
 // A token is "adjjoin_ID_SECRET_PIN": the coordinator keeps a hash of the secret, and the pin tells the daemon which
 // authority is the coordinator's (base/security/authority_pin.h). A join whose answer got lost may be repeated with the
@@ -68,10 +68,12 @@ class NodeCertificates {
   // Errors: kFailedPrecondition (no certificates are issued here), kUnauthenticated (the token), kPermissionDenied (the
   // name is another's, or is not the token's), kInvalidArgument (name, request), kResourceExhausted, the store's.
   absl::StatusOr<NodeCertificate> Join(const JoinNodeRequest& request);
-  // For a caller who has shown a certificate of this node. `holds` is asked once no Revoke can come between: whether
-  // that certificate still counts. Errors: likewise, and its own.
+  // For a caller who has shown a certificate of this node. `shown` is called once no Revoke can come between: it
+  // returns that certificate's serial where it still counts. One that was not issued here is not renewed: it would
+  // outlive its own end, and what its authority revokes. Errors: likewise (kPermissionDenied: not issued here), and its
+  // own.
   absl::StatusOr<NodeCertificate> Renew(const std::string& node, const std::string& certificate_request,
-                                        const std::function<absl::Status()>& holds);
+                                        const std::function<absl::StatusOr<std::string>()>& shown);
   // The authorities that the coordinator trusts, PEM. Errors: kFailedPrecondition, kUnavailable.
   absl::StatusOr<std::string> ReadAuthorities() const;
 
@@ -86,6 +88,8 @@ class NodeCertificates {
   // True where the token has let this very key in before.
   bool HasJoined(const std::string& node, const std::string& key, const std::string& token);
   absl::Status MayJoin(const StoredJoinToken& token, const std::string& node, const std::string& key, absl::Time now);
+  // Checks that the certificate is one that the node was issued here, and has not been revoked.
+  absl::Status CheckIssuedHere(const std::string& node, const std::string& serial) const;
   // Issues and stores a certificate, with `changes`.
   absl::StatusOr<NodeCertificate> Issue(const std::string& node, const RequestedKey& key, const std::string& token,
                                         absl::Time now, NodeChanges changes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(change_);

@@ -22,6 +22,7 @@
 namespace adjoin {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
@@ -66,6 +67,11 @@ class NodeCertificatesTest : public ::testing::Test {
     join.set_name(name);
     join.set_certificate_request(request);
     return nodes_->Join(join);
+  }
+  // `serial`: of the certificate that is shown.
+  absl::StatusOr<NodeCertificate> Renew(const std::string& node, const std::string& serial,
+                                        const std::string& request = NewRequest()) {
+    return nodes_->Renew(node, request, [&]() -> absl::StatusOr<std::string> { return serial; });
   }
   std::string Refusal(const std::string& token, const std::string& name, const std::string& request = NewRequest()) {
     return std::string(Join(token, name, request).status().message());
@@ -187,17 +193,40 @@ TEST_F(NodeCertificatesTest, RevokedCertificatesStayRefusedAndLaterOnesCount) {
 }
 
 TEST_F(NodeCertificatesTest, RenewalsNeedACertificateThatHoldsAndAreBounded) {
-  const auto holds = [] { return absl::OkStatus(); };
+  auto first = Join(Token("node-1"), "node-1");
+  ASSERT_TRUE(first.ok()) << first.status();
+  const std::string serial = Shown(*first).serial;
   const auto gone = nodes_->Renew("node-1", NewRequest(), [] { return absl::UnauthenticatedError("revoked"); });
   EXPECT_EQ(gone.status().message(), "revoked");
-  for (size_t i = 0; i < NodeCertificates::kMostOfOneNode; ++i) {
-    ASSERT_TRUE(nodes_->Renew("node-1", NewRequest(), holds).ok()) << i;
+  for (size_t i = 1; i < NodeCertificates::kMostOfOneNode; ++i) {
+    const auto next = Renew("node-1", serial);
+    ASSERT_TRUE(next.ok()) << i << next.status();
   }
-  EXPECT_EQ(nodes_->Renew("node-1", NewRequest(), holds).status().code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_TRUE(nodes_->Renew("node-2", NewRequest(), holds).ok());
+  EXPECT_EQ(Renew("node-1", serial).status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(Join(Token("node-2"), "node-2").ok());
   now_ += absl::Hours(25);
-  EXPECT_TRUE(nodes_->Renew("node-1", NewRequest(), holds).ok());
+  EXPECT_TRUE(Join(Token("node-1"), "node-1").ok());
   EXPECT_THAT(store_->Nodes()->certificates, SizeIs(1)) << "expired ones are forgotten";
+}
+
+TEST_F(NodeCertificatesTest, OnlyWhatTheCoordinatorIssuedIsRenewed) {
+  auto joined = Join(Token("node-1"), "node-1");
+  ASSERT_TRUE(joined.ok()) << joined.status();
+  const std::string serial = Shown(*joined).serial;
+  for (const std::string& foreign : {std::string(), std::string("77")}) {
+    const auto refused = Renew("node-1", foreign);
+    EXPECT_EQ(refused.status().code(), absl::StatusCode::kPermissionDenied);
+    EXPECT_THAT(std::string(refused.status().message()),
+                AllOf(HasSubstr(absl::StrCat("serial ", foreign, " is none that this coordinator has issued")),
+                      HasSubstr("is renewed with tools/make-certs"), HasSubstr("adjoin token join --for node-1")));
+  }
+  EXPECT_EQ(Renew("node-2", serial).status().code(), absl::StatusCode::kPermissionDenied) << "another node's";
+  Open();
+  auto next = Renew("node-1", serial);
+  ASSERT_TRUE(next.ok()) << next.status();
+  EXPECT_TRUE(Renew("node-1", Shown(*next).serial).ok()) << "what was issued for it counts as much";
+  ASSERT_TRUE(nodes_->Revoke("node-1").ok());
+  EXPECT_EQ(Renew("node-1", Shown(*next).serial).status().code(), absl::StatusCode::kPermissionDenied);
 }
 
 TEST_F(NodeCertificatesTest, AStoreThatLostCommitsHasNoTokens) {

@@ -7,6 +7,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "absl/synchronization/mutex.h"
 #include "base/logging.h"
 #include "base/printable_text.h"
+#include "base/status_macros.h"
 #include "base/watchdog.h"
 #include "coordinator/decisions/hello_check.h"
 #include "proto/fit_message.h"
@@ -259,8 +261,11 @@ grpc::Status WorkerService::RenewCertificate(grpc::ServerContext* context, const
   absl::StatusOr<Admitted> call = access_.Admit(*context, "RenewCertificate");
   if (!call.ok()) return ToGrpc(call.status());
   if (absl::Status status = CheckHeader(request->header()); !status.ok()) return ToGrpc(status);
-  absl::StatusOr<NodeCertificate> issued = nodes_.Renew(call->caller().name, request->certificate_request(),
-                                                        [&] { return access_.Identify(*context).status(); });
+  const auto shown = [&]() -> absl::StatusOr<std::string> {
+    ADJOIN_ASSIGN_OR_RETURN(const Caller caller, access_.Identify(*context));
+    return caller.serial;
+  };
+  absl::StatusOr<NodeCertificate> issued = nodes_.Renew(call->caller().name, request->certificate_request(), shown);
   if (!issued.ok()) return ToGrpc(issued.status());
   *response->mutable_header() = MakeHeader();
   *response->mutable_issued() = *std::move(issued);

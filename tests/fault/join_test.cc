@@ -7,11 +7,13 @@
 #include <vector>
 
 #include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "proto/coordinator.pb.h"
 #include "tests/fault/fake_jobs.h"
 #include "tests/fault/security_fixture.h"
 #include "tests/harness/child_process.h"
@@ -152,6 +154,22 @@ TEST_F(JoinTest, ACoordinatorOfAnotherAuthorityGetsNoToken) {
   std::unique_ptr<ChildProgram> daemon = Daemon("node-1", file);
   ASSERT_NE(daemon, nullptr);
   ExpectNextJobSucceeds();
+}
+
+// It would outlive its own end, and what its authority revokes.
+TEST_F(JoinTest, ACertificateOfMakeCertsIsNotRenewed) {
+  StartIssuing("24");
+  ASSERT_EQ(Shell(absl::StrCat("cd ", folder_, "/certs && openssl req -new -key worker-worker-0.key -outform DER ",
+                               "-subj /CN=any -out request")),
+            0);
+  RenewCertificateRequest request;
+  request.ParseFromString(OnlyHeader());
+  request.set_certificate_request(ReadFile(folder_ + "/certs/request"));
+  const grpc::Status status = RawCall(Channel(Credentials(Files("worker-worker-0"))),
+                                      "/adjoin.WorkerLink/RenewCertificate", request.SerializeAsString());
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::PERMISSION_DENIED) << status.error_message();
+  EXPECT_THAT(status.error_message(), HasSubstr("the certificate of node worker-0 with serial "));
+  EXPECT_THAT(status.error_message(), HasSubstr("is renewed with tools/make-certs"));
 }
 
 // A certificate is valid for 18 s here, and renewed after 12 s.
