@@ -96,6 +96,17 @@ std::string Reason(X509_STORE_CTX* context, const std::string& authorities, Cert
   }
 }
 
+// Returns how many certificates a PEM text has, also those that cannot be parsed.
+size_t CountCertificates(absl::string_view pem) {
+  size_t count = 0;
+  for (const absl::string_view line : absl::StrSplit(pem, '\n')) {
+    for (const absl::string_view kind : {"CERTIFICATE", "X509 CERTIFICATE", "TRUSTED CERTIFICATE"}) {
+      if (absl::StartsWith(line, absl::StrCat("-----BEGIN ", kind, "-----"))) ++count;
+    }
+  }
+  return count;
+}
+
 // What an authority has revoked, and the authority's certificate.
 struct RevocationList {
   CrlPtr list;
@@ -107,12 +118,6 @@ bool HasSigned(X509* authority, X509_CRL* list) {
                    X509_CRL_verify(list, X509_get0_pubkey(authority)) == 1;
   ERR_clear_error();
   return has;
-}
-
-// Certificates of one authority, such as a renewed one, have its name and key.
-bool IsSameAuthority(X509* a, X509* b) {
-  return X509_NAME_cmp(X509_get_subject_name(a), X509_get_subject_name(b)) == 0 &&
-         EVP_PKEY_eq(X509_get0_pubkey(a), X509_get0_pubkey(b)) == 1;
 }
 
 // Refuses a chain, the peer's certificate first, of which an authority has revoked a certificate.
@@ -148,6 +153,7 @@ struct Authorities::Store {
   std::vector<X509Ptr> authorities;
   std::vector<RevocationList> revocations;  // by some of them
   std::string names, revoked;               // for messages
+  std::string pem;                          // of both
   ~Store() { X509_STORE_free(store); }
 };
 
@@ -160,10 +166,16 @@ absl::StatusOr<std::shared_ptr<const Authorities::Store>> Authorities::Read(cons
   store->authorities = ParsePem(pem, kMostAuthorities);
   if (store->authorities.empty())
     return absl::InvalidArgumentError(absl::StrCat(file, " holds no certificate in PEM format"));
+  if (const size_t all = CountCertificates(pem); all != store->authorities.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(file, " holds ", all, " certificates, of which ", store->authorities.size(),
+                     " can be read: the next one is damaged or cut off, or there are more than ", kMostAuthorities));
+  }
   std::vector<std::string> names;
   for (const X509Ptr& certificate : store->authorities) {
     X509_STORE_add_cert(store->store, certificate.get());
     names.push_back(absl::StrCat("\"", NameText(X509_get_subject_name(certificate.get())), "\""));
+    store->pem += PemOf(certificate.get());
   }
   store->names = absl::StrJoin(names, ", ");
   std::vector<CrlPtr> lists;
@@ -181,6 +193,7 @@ absl::StatusOr<std::shared_ptr<const Authorities::Store>> Authorities::Read(cons
                                                      "\", which none of its certificates has signed"));
     }
     revoked += std::max(0, sk_X509_REVOKED_num(X509_CRL_get_REVOKED(list.get())));
+    store->pem += PemOf(list.get());
     store->revocations.push_back({std::move(list), authority->get()});
   }
   if (revoked > 0) store->revoked = absl::StrCat("; revoked by them: ", revoked, " certificates");
@@ -217,6 +230,8 @@ std::shared_ptr<const Authorities::Store> Authorities::Current() {
   }
   return store_;
 }
+
+std::string Authorities::Pem() { return Current()->pem; }
 
 uint64_t Authorities::generation() {
   Current();
@@ -270,6 +285,17 @@ absl::Status CheckHost(const std::string& pem, const std::string& host) {
                                                  ": make the coordinator's with tools/make-certs DIR "
                                                  "--server ",
                                                  host, ", or reach it under a name that the certificate has"));
+}
+
+absl::Status CheckHasNoPrivateKey(const std::string& file) {
+  ADJOIN_ASSIGN_OR_RETURN(const std::string pem, ReadText(file));
+  for (const absl::string_view line : absl::StrSplit(pem, '\n')) {
+    if (!absl::StartsWith(line, "-----BEGIN ") || !absl::StrContains(line, "PRIVATE KEY-----")) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        file,
+        " holds a private key, and all who connect may read the certificates in it: keep the key in another file"));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckKey(const std::string& certificate_file, const std::string& key_file) {

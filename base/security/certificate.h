@@ -45,8 +45,8 @@ struct FileStamp {
 // update. Any thread.
 class Authorities {
  public:
-  // Errors: kNotFound, kInvalidArgument (no certificate in it; a list that cannot be read, or that none of them has
-  // signed).
+  // Errors: kNotFound, kInvalidArgument (no certificate in it; a certificate or a list that cannot be read; a list that
+  // none of them has signed).
   static absl::StatusOr<std::unique_ptr<Authorities>> Open(const std::string& file);
   ~Authorities();
 
@@ -54,6 +54,8 @@ class Authorities {
   // names the certificate, what is wrong with it and what would be right.
   absl::StatusOr<Certificate> Check(const std::string& pem, const std::string& chain, CertificatePurpose purpose,
                                     absl::Time now);
+  // Returns the certificates and lists that count now, PEM, and nothing else that the file may have.
+  std::string Pem();
   // Grows whenever other authorities are trusted: what was found before may not hold then.
   uint64_t generation();
 
@@ -73,6 +75,9 @@ class Authorities {
 
 // Checks that the certificate names `host`, a name or an IP address. Errors: kUnauthenticated.
 absl::Status CheckHost(const std::string& pem, const std::string& host);
+
+// Checks that a file that others may be sent has no private key in PEM format. Errors: kNotFound, kInvalidArgument.
+absl::Status CheckHasNoPrivateKey(const std::string& file);
 
 // Checks that `key_file` is the private key of the first certificate of `certificate_file`, and that only its owner may
 // read it.

@@ -195,6 +195,32 @@ TEST_F(CertificateIssuerTest, APinIsTheHashOfTheAuthoritysPublicKey) {
   EXPECT_FALSE(SharesAuthority(both, ""));
 }
 
+TEST_F(CertificateIssuerTest, AuthoritiesAreShownAsTheyAreTrustedAndWithoutWhatElseTheFileHas) {
+  const std::string make = absl::StrCat(getenv("TEST_SRCDIR"), "/", getenv("TEST_WORKSPACE"), "/tools/make-certs ");
+  ASSERT_EQ(Shell(absl::StrCat(make, "certs --revoke user-alice && ", make, "other --server localhost")), 0);
+  const std::string key = Read("certs/ca.key"), other = Read("other/ca.pem"), own = Read("certs/ca.pem");
+  Write("all.pem", absl::StrCat("# ours\n", key, own, other));
+  auto authorities = Authorities::Open(folder_ + "/all.pem");
+  ASSERT_TRUE(authorities.ok()) << authorities.status();
+  const std::string shown = (*authorities)->Pem();
+  EXPECT_THAT(shown, Not(HasSubstr("KEY")));
+  EXPECT_THAT(shown, Not(HasSubstr("# ours")));
+  EXPECT_THAT(shown, HasSubstr(other));
+  EXPECT_THAT(shown, HasSubstr("BEGIN X509 CRL"));
+  Write("shown.pem", shown);
+  EXPECT_TRUE(Authorities::Open(folder_ + "/shown.pem").ok());
+  EXPECT_EQ(CheckHasNoPrivateKey(folder_ + "/shown.pem"), absl::OkStatus());
+  EXPECT_THAT(std::string(CheckHasNoPrivateKey(folder_ + "/all.pem").message()),
+              HasSubstr("all.pem holds a private key"));
+
+  // One that is cut off or damaged is not left out without a word.
+  for (std::string second : {other.substr(0, other.size() / 2), std::string(other).replace(40, 8, "AAAAAAAA")}) {
+    Write("cut.pem", own + second);
+    EXPECT_THAT(std::string(Authorities::Open(folder_ + "/cut.pem").status().message()),
+                HasSubstr("holds 2 certificates, of which 1 can be read"));
+  }
+}
+
 TEST_F(CertificateIssuerTest, AKeyThatIsThereIsAskedForAgain) {
   auto own = MakeKeyAndRequest();
   ASSERT_TRUE(own.ok()) << own.status();

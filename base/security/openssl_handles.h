@@ -76,6 +76,18 @@ inline std::string PemOf(X509* certificate) {
   return BioText(bio.get());
 }
 
+inline std::string PemOf(X509_CRL* list) {
+  BioPtr bio(BIO_new(BIO_s_mem()));
+  PEM_write_bio_X509_CRL(bio.get(), list);
+  return BioText(bio.get());
+}
+
+// Certificates of one authority, such as a renewed one, have its name and key.
+inline bool IsSameAuthority(X509* a, X509* b) {
+  return X509_NAME_cmp(X509_get_subject_name(a), X509_get_subject_name(b)) == 0 &&
+         EVP_PKEY_eq(X509_get0_pubkey(a), X509_get0_pubkey(b)) == 1;
+}
+
 inline absl::Time TimeOf(const ASN1_TIME* time) {
   tm parts = {};
   return ASN1_TIME_to_tm(time, &parts) == 1 ? absl::FromTM(parts, absl::UTCTimeZone()) : absl::InfinitePast();
