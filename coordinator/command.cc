@@ -215,6 +215,9 @@ absl::StatusOr<std::unique_ptr<CertificateIssuer>> OpenIssuer(const Settings& se
     return absl::Status(issuer.status().code(),
                         absl::StrCat("--issue-cert and --issue-key: ", std::string(issuer.status().message())));
   }
+  if (const absl::Status sendable = CheckHasNoPrivateKey(settings.tls.ca); !sendable.ok()) {
+    return absl::Status(sendable.code(), absl::StrCat("--tls-ca: ", std::string(sendable.message())));
+  }
   // What it issues has to be trusted here: a try.
   ADJOIN_ASSIGN_OR_RETURN(const KeyAndRequest own, MakeKeyAndRequest());
   ADJOIN_ASSIGN_OR_RETURN(const RequestedKey key, RequestedKey::Read(own.request_der));

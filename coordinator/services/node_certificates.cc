@@ -56,9 +56,7 @@ absl::StatusOr<std::string> ReadPem(const std::string& file) {
   std::ifstream stream(file, std::ios::binary);
   std::string text((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
   if (!stream || text.empty()) return absl::UnavailableError(absl::StrCat(file, " cannot be read"));
-  if (text.size() <= kMostAuthoritiesBytes) return text;
-  return absl::UnavailableError(
-      absl::StrCat(file, " has ", text.size(), " bytes: nodes are sent ", kMostAuthoritiesBytes, " at most"));
+  return text;
 }
 
 }  // namespace
@@ -69,6 +67,9 @@ NodeCertificates::NodeCertificates(Store& store, std::unique_ptr<CertificateIssu
 }
 
 absl::Status NodeCertificates::Load(bool lost) {
+  if (issuer_ != nullptr) {
+    ADJOIN_ASSIGN_OR_RETURN(authorities_, Authorities::Open(options_.authorities_file));
+  }
   ADJOIN_ASSIGN_OR_RETURN(StoredNodes rows, store_.Nodes());
   NodeChanges changes;
   if (lost && !rows.tokens.empty()) {
@@ -120,8 +121,26 @@ absl::Status NodeCertificates::Apply(const NodeChanges& changes) {
 }
 
 absl::StatusOr<std::string> NodeCertificates::ReadAuthorities() const {
-  if (issuer_ == nullptr) return IssuesNone();
-  return ReadPem(options_.authorities_file);
+  if (authorities_ == nullptr) return IssuesNone();
+  std::string pem = authorities_->Pem();
+  if (pem.size() <= kMostAuthoritiesBytes) return pem;
+  return absl::FailedPreconditionError(absl::StrCat("the authorities and lists in ", options_.authorities_file,
+                                                    " have ", pem.size(), " bytes: nodes are sent ",
+                                                    kMostAuthoritiesBytes, " at most"));
+}
+
+absl::StatusOr<std::string> NodeCertificates::OwnPin(const std::string& authorities) const {
+  ADJOIN_ASSIGN_OR_RETURN(const std::string own, ReadPem(options_.certificate_file));
+  absl::StatusOr<std::string> pin = PinOfAuthority(own, authorities);
+  if (pin.ok()) return pin;
+  return absl::FailedPreconditionError(
+      "nodes could not trust the coordinator: its --tls-cert is signed by none of the authorities in its --tls-ca");
+}
+
+absl::StatusOr<std::string> NodeCertificates::TrustedAuthorities() const {
+  ADJOIN_ASSIGN_OR_RETURN(std::string authorities, ReadAuthorities());
+  ADJOIN_RETURN_IF_ERROR(OwnPin(authorities).status());
+  return authorities;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -139,13 +158,8 @@ absl::StatusOr<CreateJoinTokenResponse> NodeCertificates::CreateToken(const std:
     return absl::InvalidArgumentError(
         absl::StrCat("a join token valid for ", valid_hours, " hours: it must be above 0 and at most ", kLongestHours));
   }
-  ADJOIN_ASSIGN_OR_RETURN(const std::string authorities, ReadPem(options_.authorities_file));
-  ADJOIN_ASSIGN_OR_RETURN(const std::string own, ReadPem(options_.certificate_file));
-  absl::StatusOr<std::string> pin = PinOfAuthority(own, authorities);
-  if (!pin.ok()) {
-    return absl::FailedPreconditionError(
-        "nodes could not trust the coordinator: its --tls-cert is signed by none of the authorities in its --tls-ca");
-  }
+  ADJOIN_ASSIGN_OR_RETURN(const std::string authorities, ReadAuthorities());
+  ADJOIN_ASSIGN_OR_RETURN(const std::string pin, OwnPin(authorities));
   unsigned char random[kIdBytes + kSecretBytes];
   if (RAND_bytes(random, sizeof(random)) != 1) return absl::UnavailableError("no random numbers for a token");
   const absl::string_view bytes(reinterpret_cast<const char*>(random), sizeof(random));
@@ -163,7 +177,7 @@ absl::StatusOr<CreateJoinTokenResponse> NodeCertificates::CreateToken(const std:
   summary.set_expires_unix_ms(absl::ToUnixMillis(now + absl::Hours(valid_hours)));
   summary.set_uses_left(uses);
   CreateJoinTokenResponse response;
-  response.set_token(absl::StrCat(kPrefix, "_", id, "_", secret, "_", *pin));
+  response.set_token(absl::StrCat(kPrefix, "_", id, "_", secret, "_", pin));
   *response.mutable_summary() = summary;
 
   absl::MutexLock lock(&change_);
@@ -291,7 +305,8 @@ absl::StatusOr<NodeCertificate> NodeCertificates::Join(const JoinNodeRequest& re
     token.mutable_summary()->set_uses_left(token.summary().uses_left() - 1);
     changes.tokens.push_back(std::move(token));
   }
-  ADJOIN_ASSIGN_OR_RETURN(NodeCertificate issued, Issue(request.name(), key, id, now, std::move(changes)));
+  ADJOIN_ASSIGN_OR_RETURN(NodeCertificate issued, Issue({.node = request.name(), .token = id, .serial = "", .key = key},
+                                                        now, std::move(changes)));
   LogInfo(absl::StrCat("node ", request.name(), " has joined with token ", id));
   return issued;
 }
@@ -316,37 +331,55 @@ absl::StatusOr<NodeCertificate> NodeCertificates::Renew(const std::string& node,
   absl::MutexLock lock(&change_);
   ADJOIN_ASSIGN_OR_RETURN(const std::string serial, shown());
   ADJOIN_RETURN_IF_ERROR(CheckIssuedHere(node, serial));
-  return Issue(node, key, "", options_.clock(), {});
+  return Issue({.node = node, .token = "", .serial = serial, .key = key}, options_.clock(), {});
 }
 
-absl::StatusOr<NodeCertificate> NodeCertificates::Issue(const std::string& node, const RequestedKey& key,
-                                                        const std::string& token, absl::Time now, NodeChanges changes) {
-  ADJOIN_ASSIGN_OR_RETURN(std::string authorities, ReadPem(options_.authorities_file));
-  {
-    absl::MutexLock lock(&mutex_);
-    size_t own = 0;
-    if (const auto it = of_node_.find(node); it != of_node_.end()) own = it->second.size();
-    for (auto it = by_expiry_.begin(); it != by_expiry_.end() && it->first <= absl::ToUnixMillis(now); ++it) {
-      changes.erased_certificates.push_back(it->second);
-      if (certificates_.at(it->second).node() == node) --own;
-    }
-    if (own >= kMostOfOneNode) {
-      return absl::ResourceExhaustedError(absl::StrCat("node ", node, " has ", own,
-                                                       " certificates that are valid, which is the limit: it gets "
-                                                       "another one when one of them expires"));
-    }
-    if (certificates_.size() - changes.erased_certificates.size() >= kMostCertificates) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("there are ", kMostCertificates, " certificates that are valid, which is the limit"));
+absl::Status NodeCertificates::MakeRoom(const Asked& asked, absl::Time now, NodeChanges& changes) {
+  absl::MutexLock lock(&mutex_);
+  std::set<std::string> erased;
+  for (auto it = by_expiry_.begin(); it != by_expiry_.end() && it->first <= absl::ToUnixMillis(now); ++it) {
+    erased.insert(it->second);
+  }
+  size_t own = 0;
+  if (const auto it = of_node_.find(asked.node); it != of_node_.end()) {
+    for (const std::string& serial : it->second) {
+      // The one that was shown is in use, whatever its key.
+      if (serial != asked.serial && certificates_.at(serial).key_sha256() == asked.key.sha256()) erased.insert(serial);
+      if (erased.count(serial) == 0) ++own;
     }
   }
-  ADJOIN_ASSIGN_OR_RETURN(IssuedCertificate made, issuer_->Issue(key, node, now, options_.lifetime));
+  if (own >= kMostOfOneNode) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("node ", asked.node, " has ", own,
+                     " certificates that are valid, which is the limit: it gets another one when one of them expires, "
+                     "or after `adjoin node revoke ",
+                     asked.node, "` with a new token"));
+  }
+  if (certificates_.size() - erased.size() >= kMostCertificates) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("there are ", kMostCertificates, " certificates that are valid, which is the limit"));
+  }
+  changes.erased_certificates.insert(changes.erased_certificates.end(), erased.begin(), erased.end());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<NodeCertificate> NodeCertificates::Issue(const Asked& asked, absl::Time now, NodeChanges changes) {
+  ADJOIN_RETURN_IF_ERROR(MakeRoom(asked, now, changes));
+  ADJOIN_ASSIGN_OR_RETURN(IssuedCertificate made, issuer_->Issue(asked.key, asked.node, now, options_.lifetime));
+  // What would be refused here, or makes the node refuse the coordinator, is not given out.
+  const absl::Status trusted = authorities_->Check(made.pem, made.pem, CertificatePurpose::kClient, now).status();
+  if (!trusted.ok()) {
+    return absl::FailedPreconditionError(absl::StrCat("the certificate of --issue-cert is not trusted by --tls-ca ",
+                                                      options_.authorities_file, ": ", std::string(trusted.message()),
+                                                      "; put the authority's certificate into that file"));
+  }
+  ADJOIN_ASSIGN_OR_RETURN(std::string authorities, TrustedAuthorities());
   StoredCertificate& row = changes.certificates.emplace_back();
   row.set_serial(made.serial);
-  row.set_node(node);
+  row.set_node(asked.node);
   row.set_expires_unix_ms(absl::ToUnixMillis(made.not_after));
-  row.set_key_sha256(key.sha256());
-  row.set_join_token(token);
+  row.set_key_sha256(asked.key.sha256());
+  row.set_join_token(asked.token);
   ADJOIN_RETURN_IF_ERROR(Apply(changes));
   NodeCertificate issued;
   issued.set_certificates(std::move(made.pem));

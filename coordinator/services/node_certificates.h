@@ -53,8 +53,8 @@ class NodeCertificates {
   };
   // `issuer` is null where the coordinator issues none. `store` outlives the object.
   NodeCertificates(Store& store, std::unique_ptr<CertificateIssuer> issuer, Options options);
-  // Takes the store's rows. With `lost`, the store may have gone back: no token counts any more, since uses may be
-  // missing. Errors: the store's.
+  // Takes the store's rows, and opens the authorities where certificates are issued. With `lost`, the store may have
+  // gone back: no token counts any more, since uses may be missing. Errors: the store's; as Authorities::Open.
   absl::Status Load(bool lost = false);
 
   // `node`: the one that may join with it; empty: any. Errors: kFailedPrecondition (no certificates are issued here;
@@ -74,7 +74,7 @@ class NodeCertificates {
   // own.
   absl::StatusOr<NodeCertificate> Renew(const std::string& node, const std::string& certificate_request,
                                         const std::function<absl::StatusOr<std::string>()>& shown);
-  // The authorities that the coordinator trusts, PEM. Errors: kFailedPrecondition, kUnavailable.
+  // The authorities that the coordinator trusts, with their revocation lists, PEM. Errors: kFailedPrecondition.
   absl::StatusOr<std::string> ReadAuthorities() const;
 
   // Certificates of the node that were made until now count no more, whoever made them, nor do tokens for it alone; a
@@ -90,9 +90,22 @@ class NodeCertificates {
   absl::Status MayJoin(const StoredJoinToken& token, const std::string& node, const std::string& key, absl::Time now);
   // Checks that the certificate is one that the node was issued here, and has not been revoked.
   absl::Status CheckIssuedHere(const std::string& node, const std::string& serial) const;
-  // Issues and stores a certificate, with `changes`.
-  absl::StatusOr<NodeCertificate> Issue(const std::string& node, const RequestedKey& key, const std::string& token,
-                                        absl::Time now, NodeChanges changes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(change_);
+  struct Asked {
+    std::string node, token;  // `token`: the id of the one that was shown
+    std::string serial;       // of the certificate that was shown
+    const RequestedKey& key;
+  };
+  // Issues and stores a certificate, with `changes`. Others of the same key, whose answers got lost, are forgotten.
+  absl::StatusOr<NodeCertificate> Issue(const Asked& asked, absl::Time now, NodeChanges changes)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(change_);
+  // Adds the certificates that `changes` replaces, and checks that there is room for one more.
+  absl::Status MakeRoom(const Asked& asked, absl::Time now, NodeChanges& changes)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(change_);
+  // The authorities, where the coordinator's own certificate is trusted by them. Errors: kFailedPrecondition,
+  // kUnavailable.
+  absl::StatusOr<std::string> TrustedAuthorities() const;
+  // The pin of the one by which the coordinator's own certificate is trusted. Errors: likewise.
+  absl::StatusOr<std::string> OwnPin(const std::string& authorities) const;
   // Writes the changes, and then lets them count.
   absl::Status Apply(const NodeChanges& changes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(change_);
   void Keep(const NodeChanges& changes);
@@ -101,7 +114,8 @@ class NodeCertificates {
   Store& store_;
   const std::unique_ptr<CertificateIssuer> issuer_;
   Options options_;
-  absl::Mutex change_;  // held while the store is written; taken before mutex_
+  std::unique_ptr<Authorities> authorities_;  // null: none are issued; set by Load
+  absl::Mutex change_;                        // held while the store is written; taken before mutex_
   mutable absl::Mutex mutex_;
   std::map<std::string, StoredJoinToken> tokens_ ABSL_GUARDED_BY(mutex_);          // by id
   std::map<std::string, StoredCertificate> certificates_ ABSL_GUARDED_BY(mutex_);  // by serial

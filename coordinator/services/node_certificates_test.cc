@@ -25,6 +25,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 class NodeCertificatesTest : public ::testing::Test {
@@ -207,6 +208,57 @@ TEST_F(NodeCertificatesTest, RenewalsNeedACertificateThatHoldsAndAreBounded) {
   now_ += absl::Hours(25);
   EXPECT_TRUE(Join(Token("node-1"), "node-1").ok());
   EXPECT_THAT(store_->Nodes()->certificates, SizeIs(1)) << "expired ones are forgotten";
+}
+
+TEST_F(NodeCertificatesTest, TriesOfOneKeyWhoseAnswersGotLostCountOnce) {
+  const std::string token = Token("node-1"), first = NewRequest(), second = NewRequest();
+  ASSERT_TRUE(Join(token, "node-1", first).ok());
+  auto joined = Join(token, "node-1", first);
+  ASSERT_TRUE(joined.ok()) << joined.status();
+  EXPECT_THAT(store_->Nodes()->certificates, SizeIs(1));
+  const std::string serial = Shown(*joined).serial;
+  for (size_t i = 0; i < 2 * NodeCertificates::kMostOfOneNode; ++i) {
+    const auto next = Renew("node-1", serial, second);
+    ASSERT_TRUE(next.ok()) << i << next.status();
+  }
+  EXPECT_THAT(store_->Nodes()->certificates, SizeIs(2));
+  // Nor is the one that is in use forgotten where its own key is asked for again.
+  ASSERT_TRUE(Renew("node-1", serial, first).ok());
+  EXPECT_TRUE(Renew("node-1", serial, first).ok());
+  EXPECT_TRUE(Join(Token("node-2"), "node-2", second).ok()) << "a key stands for nothing at another node";
+  EXPECT_THAT(store_->Nodes()->certificates, SizeIs(4));
+}
+
+TEST_F(NodeCertificatesTest, NodesAreSentOnlyAuthoritiesThatTheyCanUse) {
+  const std::string file = folder_ + "/certs/ca.pem", token = Token("", 10);
+  const auto shell = [&](const std::string& command) {
+    return system(absl::StrCat("cd ", folder_, " && { ", command, " ; } > log 2>&1").c_str());
+  };
+  // What is in the file by mistake stays here.
+  ASSERT_EQ(shell("cp certs/ca.pem before && cat certs/ca.key >> certs/ca.pem"), 0);
+  Open();
+  EXPECT_THAT(*nodes_->ReadAuthorities(), AllOf(HasSubstr("BEGIN CERTIFICATE"), Not(HasSubstr("PRIVATE KEY"))));
+  auto joined = Join(token, "node-1");
+  ASSERT_TRUE(joined.ok()) << joined.status();
+  EXPECT_THAT(joined->authorities(), Not(HasSubstr("PRIVATE KEY")));
+
+  // A file that cannot be read whole changes nothing.
+  Open();  // the file is looked at again with the next call
+  ASSERT_EQ(shell("cp before next && head -c 300 before >> next && mv next certs/ca.pem"), 0);
+  joined = Join(token, "node-2");
+  ASSERT_TRUE(joined.ok()) << joined.status();
+  EXPECT_EQ(*nodes_->ReadAuthorities(), joined->authorities());
+
+  // Authorities by which neither the coordinator nor its nodes are trusted any more: nothing is issued, nor stored.
+  ASSERT_EQ(shell("cp before certs/ca.pem"), 0);
+  Open();
+  const std::string make = absl::StrCat(getenv("TEST_SRCDIR"), "/", getenv("TEST_WORKSPACE"), "/tools/make-certs ");
+  ASSERT_EQ(shell(make + "other --server localhost && mv other/ca.pem certs/ca.pem"), 0);
+  const auto refused = Join(token, "node-3");
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("is not trusted by --tls-ca"));
+  EXPECT_THAT(store_->Nodes()->certificates, SizeIs(2));
+  EXPECT_EQ(nodes_->Tokens()[0].uses_left(), 8);
 }
 
 TEST_F(NodeCertificatesTest, OnlyWhatTheCoordinatorIssuedIsRenewed) {
