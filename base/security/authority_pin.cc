@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
 #include "base/security/openssl_handles.h"
 
 namespace adjoin {
@@ -14,6 +15,8 @@ namespace {
 
 constexpr size_t kMostAuthorities = 1000;
 constexpr size_t kMostChain = 16;
+
+std::string Shown(absl::Time time) { return absl::FormatTime("%Y-%m-%d %H:%M:%S UTC", time, absl::UTCTimeZone()); }
 
 std::string PinOf(X509* certificate) { return absl::BytesToHexString(KeyHash(X509_get_X509_PUBKEY(certificate))); }
 
@@ -35,18 +38,33 @@ absl::StatusOr<std::string> PinOfAuthority(const std::string& chain, const std::
   return PinOf(sk_X509_value(path, sk_X509_num(path) - 1));
 }
 
-absl::StatusOr<std::string> FindPinned(const std::string& authorities, const std::string& pin) {
+absl::StatusOr<std::string> FindPinned(const std::string& authorities, const std::string& pin, absl::Time now) {
+  std::string why = "none of its authorities has the public key that the token names";
   for (const X509Ptr& authority : ParsePem(authorities, kMostAuthorities)) {
-    if (PinOf(authority.get()) == pin) return PemOf(authority.get());
+    if (PinOf(authority.get()) != pin) continue;
+    const bool signed_itself = X509_self_signed(authority.get(), /*verify_signature=*/1) == 1;
+    ERR_clear_error();
+    const absl::Time begin = TimeOf(X509_get0_notBefore(authority.get()));
+    const absl::Time end = TimeOf(X509_get0_notAfter(authority.get()));
+    if (!signed_itself) {
+      why = "the certificate with the public key that the token names is not signed with that key";
+    } else if (now < begin) {
+      why = absl::StrCat("its authority is not valid before ", Shown(begin), ", and here it is ", Shown(now),
+                         ": is one of the two clocks wrong?");
+    } else if (now >= end) {
+      why = absl::StrCat("its authority expired on ", Shown(end), ", and here it is ", Shown(now));
+    } else {
+      return PemOf(authority.get());
+    }
   }
-  return absl::UnauthenticatedError("none of its authorities has the public key that the token names");
+  return absl::UnauthenticatedError(why);
 }
 
 bool SharesAuthority(const std::string& some, const std::string& others) {
   const std::vector<X509Ptr> known = ParsePem(some, kMostAuthorities);
   for (const X509Ptr& other : ParsePem(others, kMostAuthorities)) {
     for (const X509Ptr& one : known) {
-      if (X509_cmp(one.get(), other.get()) == 0) return true;
+      if (IsSameAuthority(one.get(), other.get())) return true;
     }
   }
   return false;

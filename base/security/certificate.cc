@@ -61,6 +61,16 @@ std::vector<std::string> UrisOf(X509* certificate) {
   return uris;
 }
 
+Certificate Describe(X509* leaf) {
+  Certificate certificate;
+  certificate.subject = NameText(X509_get_subject_name(leaf));
+  certificate.uris = UrisOf(leaf);
+  certificate.serial = SerialOf(leaf);
+  certificate.not_before = TimeOf(X509_get0_notBefore(leaf));
+  certificate.not_after = TimeOf(X509_get0_notAfter(leaf));
+  return certificate;
+}
+
 // Returns what is wrong with the certificate at which the verification stopped, and what would be right.
 std::string Reason(X509_STORE_CTX* context, const std::string& authorities, CertificatePurpose purpose,
                    absl::Time now) {
@@ -248,11 +258,7 @@ absl::StatusOr<Certificate> Authorities::Check(const std::string& pem, const std
   std::unique_ptr<STACK_OF(X509), StackFree> untrusted(sk_X509_new_null());
   for (const X509Ptr& other : others) sk_X509_push(untrusted.get(), other.get());
 
-  Certificate certificate;
-  certificate.subject = NameText(X509_get_subject_name(leaf[0].get()));
-  certificate.serial = SerialOf(leaf[0].get());
-  certificate.not_before = TimeOf(X509_get0_notBefore(leaf[0].get()));
-  certificate.not_after = TimeOf(X509_get0_notAfter(leaf[0].get()));
+  Certificate certificate = Describe(leaf[0].get());
   ContextPtr context(X509_STORE_CTX_new());
   X509_STORE_CTX_init(context.get(), store->store, leaf[0].get(), untrusted.get());
   X509_STORE_CTX_set_purpose(
@@ -267,8 +273,13 @@ absl::StatusOr<Certificate> Authorities::Check(const std::string& pem, const std
         absl::StrCat("certificate \"", certificate.subject, "\"", Reason(context.get(), store->names, purpose, now)));
   }
   ADJOIN_RETURN_IF_ERROR(CheckRevocations(store->revocations, X509_STORE_CTX_get0_chain(context.get())));
-  certificate.uris = UrisOf(leaf[0].get());
   return certificate;
+}
+
+absl::StatusOr<Certificate> ReadCertificate(const std::string& pem) {
+  const std::vector<X509Ptr> leaf = ParsePem(pem, 1);
+  if (leaf.empty()) return absl::UnauthenticatedError("the certificate cannot be parsed");
+  return Describe(leaf[0].get());
 }
 
 absl::Status CheckHost(const std::string& pem, const std::string& host) {

@@ -73,6 +73,9 @@ class Authorities {
   uint64_t generation_ ABSL_GUARDED_BY(mutex_) = 1;
 };
 
+// Reads a certificate without judging who has signed it, or when it counts. Errors: kUnauthenticated (there is none).
+absl::StatusOr<Certificate> ReadCertificate(const std::string& pem);
+
 // Checks that the certificate names `host`, a name or an IP address. Errors: kUnauthenticated.
 absl::Status CheckHost(const std::string& pem, const std::string& host);
 

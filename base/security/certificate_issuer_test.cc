@@ -186,13 +186,50 @@ TEST_F(CertificateIssuerTest, APinIsTheHashOfTheAuthoritysPublicKey) {
   auto pin = PinOfAuthority(Read("certs/server.pem"), both);
   ASSERT_TRUE(pin.ok()) << pin.status();
   EXPECT_EQ(*pin, hash);
-  EXPECT_EQ(*FindPinned(both, *pin), Read("certs/ca.pem"));
-  EXPECT_FALSE(FindPinned(Read("other/ca.pem"), *pin).ok());
+  EXPECT_EQ(*FindPinned(both, *pin, absl::Now()), Read("certs/ca.pem"));
+  EXPECT_FALSE(FindPinned(Read("other/ca.pem"), *pin, absl::Now()).ok());
   EXPECT_FALSE(PinOfAuthority(Read("certs/server.pem"), Read("other/ca.pem")).ok());
   EXPECT_FALSE(PinOfAuthority("", both).ok());
   EXPECT_TRUE(SharesAuthority(both, Read("other/ca.pem")));
   EXPECT_FALSE(SharesAuthority(Read("certs/ca.pem"), Read("other/ca.pem")));
   EXPECT_FALSE(SharesAuthority(both, ""));
+}
+
+TEST_F(CertificateIssuerTest, APinIsOfWhatHasSignedItselfAndIsValid) {
+  const auto pin = PinOfAuthority(Read("certs/server.pem"), Read("certs/ca.pem"));
+  ASSERT_TRUE(pin.ok()) << pin.status();
+  const auto why = [&](const std::string& authorities, absl::Time now = absl::Now()) {
+    return std::string(FindPinned(authorities, *pin, now).status().message());
+  };
+  EXPECT_EQ(why(Read("certs/ca.pem")), "");
+  // The same public key, in a certificate that another has signed: with a name of its own, and with that of the other.
+  const std::string make = absl::StrCat(getenv("TEST_SRCDIR"), "/", getenv("TEST_WORKSPACE"), "/tools/make-certs ");
+  ASSERT_EQ(Shell(make + "other --server localhost"), 0);
+  for (const char* name : {"-subj /CN=forged",
+                           "-subj \"$(openssl x509 -in other/ca.pem -noout -subject -nameopt compat "
+                           "| cut -d= -f2-)\""}) {
+    ASSERT_EQ(Shell(absl::StrCat("printf 'basicConstraints=critical,CA:TRUE\n' > x && openssl x509 -in certs/ca.pem ",
+                                 "-noout -pubkey > k && openssl req -new -key other/ca.key ", name, " -out r && ",
+                                 "openssl x509 -req -in r -force_pubkey k -CA other/ca.pem -CAkey other/ca.key ",
+                                 "-set_serial 9 -days 9 -extfile x -out forged.pem")),
+              0)
+        << Read("err");
+    EXPECT_THAT(why(Read("forged.pem")), HasSubstr("is not signed with that key")) << name;
+    EXPECT_EQ(why(Read("forged.pem") + Read("certs/ca.pem")), "") << "the right one is there, too";
+  }
+  EXPECT_THAT(why(Read("certs/ca.pem"), absl::Now() - absl::Hours(24)), HasSubstr("is one of the two clocks wrong?"));
+  EXPECT_THAT(why(Read("certs/ca.pem"), absl::Now() + absl::Hours(24 * 366 * 11)), HasSubstr("expired on"));
+}
+
+TEST_F(CertificateIssuerTest, ARenewedAuthorityIsTheSameOne) {
+  ASSERT_EQ(Shell("openssl x509 -in certs/ca.pem -signkey certs/ca.key -days 20 -set_serial 77 -out renewed.pem && "
+                  "openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out k && openssl x509 -in "
+                  "certs/ca.pem -noout -subject -nameopt compat | cut -d= -f2- > n && openssl req -x509 -new -key k "
+                  "-subj \"$(cat n)\" -days 20 -out namesake.pem"),
+            0)
+      << Read("err");
+  EXPECT_TRUE(SharesAuthority(Read("certs/ca.pem"), Read("renewed.pem")));
+  EXPECT_FALSE(SharesAuthority(Read("certs/ca.pem"), Read("namesake.pem"))) << "its name, and another key";
 }
 
 TEST_F(CertificateIssuerTest, AuthoritiesAreShownAsTheyAreTrustedAndWithoutWhatElseTheFileHas) {

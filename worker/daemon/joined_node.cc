@@ -52,9 +52,6 @@ absl::Status WriteSecret(const std::string& path, const std::string& text) {
   return file.Finish();
 }
 
-struct JoinToken {
-  std::string text, id, pin;
-};
 absl::StatusOr<JoinToken> ReadToken(const std::string& file) {
   JoinToken token;
   std::ifstream stream(file);
@@ -101,6 +98,11 @@ absl::Status Call(const Endpoint& coordinator, const std::shared_ptr<grpc::Chann
   return CheckProtocol(response->header(), "the coordinator", "this worker");
 }
 
+bool IsOf(const Certificate& certificate, const std::string& worker) {
+  const absl::StatusOr<PeerName> name = NameOf(certificate);
+  return name.ok() && name->role == "worker" && name->name == worker;
+}
+
 // True where the same try may succeed later.
 bool MayPass(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsResourceExhausted(status);
@@ -132,11 +134,12 @@ absl::StatusOr<std::unique_ptr<JoinedNode>> JoinedNode::Join(Options options, co
     return absl::UnavailableError(absl::StrCat(options.folder, " cannot be kept from other users"));
   }
   std::unique_ptr<JoinedNode> node(new JoinedNode(std::move(options)));
+  node->FinishInstall();
   absl::Duration pause = kFirstPause;
-  while (!node->HasCertificate() || node->HasNewToken()) {
-    const absl::Status status = node->JoinOnce();
+  while (true) {
+    const absl::Status status = node->Prepare();
     if (status.ok()) break;
-    if (node->HasCertificate()) {
+    if (!node->NeedsToken() && Authorities::Open(node->files_.ca).ok()) {
       LogWarning(absl::StrCat("keeps its certificate, since it cannot join with the new token: ",
                               std::string(status.message())));
       break;
@@ -152,85 +155,131 @@ absl::StatusOr<std::unique_ptr<JoinedNode>> JoinedNode::Join(Options options, co
   return node;
 }
 
-bool JoinedNode::HasCertificate() const { return IsUsable(files_.cert); }
+absl::Status JoinedNode::Prepare() {
+  if (NeedsToken() || HasNewToken()) return JoinOnce();
+  return RepairAuthorities();
+}
+
+// A pair that is damaged, or whose name was another one's, is as none.
+bool JoinedNode::NeedsToken() const {
+  if (!CheckKey(files_.cert, files_.cert).ok()) return true;
+  const absl::StatusOr<Certificate> own = ReadCertificate(ReadText(files_.cert));
+  return !own.ok() || absl::Now() >= own->not_after || !IsOf(*own, options_.name);
+}
 
 // A node that was revoked joins with a token that is made for it afterwards.
 bool JoinedNode::HasNewToken() const {
   const absl::StatusOr<JoinToken> token = ReadToken(options_.token_file);
-  const std::string last = ReadText(TokenIdFile());
-  return token.ok() && !last.empty() && token->id != last;
+  return token.ok() && token->id != ReadText(File("token-id")) && token->text != refused_;
 }
 
-// A pair that is damaged, or whose name was another one's, is as none.
-bool JoinedNode::IsUsable(const std::string& pair) const {
-  if (!CheckKey(pair, pair).ok()) return false;
-  const absl::StatusOr<std::unique_ptr<Authorities>> authorities = Authorities::Open(files_.ca);
-  if (!authorities.ok()) return false;
+absl::Status JoinedNode::CheckPair(const std::string& pair, const std::string& authorities_file) const {
+  ADJOIN_RETURN_IF_ERROR(CheckKey(pair, pair));
+  ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<Authorities> authorities, Authorities::Open(authorities_file));
   const std::string pem = ReadText(pair);
-  const auto own = (*authorities)->Check(pem, pem, CertificatePurpose::kClient, absl::Now());
-  if (!own.ok()) return false;
-  const absl::StatusOr<PeerName> name = NameOf(*own);
-  return name.ok() && name->role == "worker" && name->name == options_.name;
+  ADJOIN_ASSIGN_OR_RETURN(const Certificate own,
+                          authorities->Check(pem, pem, CertificatePurpose::kClient, absl::Now()));
+  if (IsOf(own, options_.name)) return absl::OkStatus();
+  return absl::UnauthenticatedError(
+      absl::StrCat("certificate \"", own.subject, "\" is not one of the worker ", options_.name));
 }
 
-absl::Status JoinedNode::FetchAuthority(const std::string& pin) {
+absl::StatusOr<KeyAndRequest> JoinedNode::KeptKey(const std::string& file) {
+  absl::StatusOr<KeyAndRequest> own = MakeRequest(ReadText(file));
+  if (own.ok()) return own;
+  ADJOIN_ASSIGN_OR_RETURN(own, MakeKeyAndRequest());
+  ADJOIN_RETURN_IF_ERROR(WriteSecret(file, own->key_pem));
+  return own;
+}
+
+absl::StatusOr<std::string> JoinedNode::FetchAuthority(const std::string& pin) {
   ReadAuthoritiesResponse response;
   ADJOIN_RETURN_IF_ERROR(Call(options_.coordinator, CredentialsForAnyServer(), &WorkerLink::Stub::ReadAuthorities,
                               ReadAuthoritiesRequest(), &response));
-  const absl::StatusOr<std::string> pinned = response.authorities().size() > kMostPemBytes
-                                                 ? absl::UnauthenticatedError("it sends too many authorities")
-                                                 : FindPinned(response.authorities(), absl::AsciiStrToLower(pin));
+  const absl::StatusOr<std::string> pinned =
+      response.authorities().size() > kMostPemBytes
+          ? absl::UnauthenticatedError("it sends too many authorities")
+          : FindPinned(response.authorities(), absl::AsciiStrToLower(pin), absl::Now());
   if (!pinned.ok()) {
     return absl::UnauthenticatedError(absl::StrCat(
         "the coordinator at ", options_.coordinator.ToString(),
         " is not the one that made the token: ", std::string(pinned.status().message()), "; the token was not sent"));
   }
   // The file may have the authority's revocation list.
-  if (FindPinned(ReadText(files_.ca), absl::AsciiStrToLower(pin)).ok()) return absl::OkStatus();
-  return WriteFileAtomically(files_.ca, *pinned);
+  if (Authorities::Open(files_.ca).ok() &&
+      FindPinned(ReadText(files_.ca), absl::AsciiStrToLower(pin), absl::Now()).ok()) {
+    return files_.ca;
+  }
+  const std::string file = File("joining-ca.pem");
+  ADJOIN_RETURN_IF_ERROR(WriteFileAtomically(file, *pinned));
+  return file;
+}
+
+absl::Status JoinedNode::RepairAuthorities() {
+  const absl::Status broken = Authorities::Open(files_.ca).status();
+  if (broken.ok() || !options_.authorities_file.empty()) return broken;
+  const absl::StatusOr<JoinToken> token = ReadToken(options_.token_file);
+  if (!token.ok()) return broken;
+  ADJOIN_ASSIGN_OR_RETURN(const std::string fetched, FetchAuthority(token->pin));
+  ADJOIN_RETURN_IF_ERROR(CheckPair(files_.cert, fetched));
+  LogWarning(absl::StrCat("the authorities are fetched anew: ", std::string(broken.message())));
+  return ReplaceFile(fetched, files_.ca);
 }
 
 absl::Status JoinedNode::JoinOnce() {
   ADJOIN_ASSIGN_OR_RETURN(const JoinToken token, ReadToken(options_.token_file));
-  if (options_.authorities_file.empty()) ADJOIN_RETURN_IF_ERROR(FetchAuthority(token.pin));
-  // The key of a join whose answer got lost is used again: the token then counts once.
-  const std::string key_file = options_.folder + "/joining.key";
-  absl::StatusOr<KeyAndRequest> own = MakeRequest(ReadText(key_file));
-  if (!own.ok()) {
-    ADJOIN_ASSIGN_OR_RETURN(own, MakeKeyAndRequest());
-    ADJOIN_RETURN_IF_ERROR(WriteSecret(key_file, own->key_pem));
+  const absl::Status status = JoinWith(token);
+  if (!status.ok() && !MayPass(status)) refused_ = token.text;
+  return status;
+}
+
+absl::Status JoinedNode::JoinWith(const JoinToken& token) {
+  std::string trusted = files_.ca;
+  if (options_.authorities_file.empty()) {
+    ADJOIN_ASSIGN_OR_RETURN(trusted, FetchAuthority(token.pin));
   }
+  // The key of a join whose answer got lost is used again: the token then counts once.
+  const std::string key_file = File("joining.key");
+  ADJOIN_ASSIGN_OR_RETURN(const KeyAndRequest own, KeptKey(key_file));
   ADJOIN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::ChannelCredentials> credentials,
-                          CredentialsWithoutCertificate(options_.coordinator, files_.ca));
+                          CredentialsWithoutCertificate(options_.coordinator, trusted));
   JoinNodeRequest request;
   request.set_token(token.text);
   request.set_name(options_.name);
-  request.set_certificate_request(own->request_der);
+  request.set_certificate_request(own.request_der);
   JoinNodeResponse response;
   ADJOIN_RETURN_IF_ERROR(
       Call(options_.coordinator, credentials, &WorkerLink::Stub::JoinNode, std::move(request), &response));
-  ADJOIN_RETURN_IF_ERROR(Install(own->key_pem, response.issued()));
+  ADJOIN_RETURN_IF_ERROR(Install(own.key_pem, response.issued(), trusted));
+  // A start that finds no id takes the token for a new one, and joins again with the key that is still there.
+  ADJOIN_RETURN_IF_ERROR(WriteFileAtomically(File("token-id"), token.id));
   remove(key_file.c_str());
-  ADJOIN_RETURN_IF_ERROR(WriteFileAtomically(TokenIdFile(), token.id));
   LogInfo(absl::StrCat("joined the coordinator at ", options_.coordinator.ToString(), " as ", options_.name));
   return absl::OkStatus();
 }
 
 absl::Status JoinedNode::Renew() {
+  ADJOIN_RETURN_IF_ERROR(RepairAuthorities());
   ADJOIN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::ChannelCredentials> credentials,
                           MakeChannelCredentials(options_.coordinator, files_, /*token_file=*/""));
-  ADJOIN_ASSIGN_OR_RETURN(const KeyAndRequest own, MakeKeyAndRequest());
+  const std::string key_file = File("renewing.key");
+  if (CheckKey(files_.cert, key_file).ok()) remove(key_file.c_str());  // its certificate has come
+  ADJOIN_ASSIGN_OR_RETURN(const KeyAndRequest own, KeptKey(key_file));
   RenewCertificateRequest request;
   request.set_certificate_request(own.request_der);
   RenewCertificateResponse response;
   ADJOIN_RETURN_IF_ERROR(
       Call(options_.coordinator, credentials, &WorkerLink::Stub::RenewCertificate, std::move(request), &response));
-  return Install(own.key_pem, response.issued());
+  ADJOIN_RETURN_IF_ERROR(Install(own.key_pem, response.issued(), files_.ca));
+  remove(key_file.c_str());
+  LogInfo("the certificate is renewed");
+  return absl::OkStatus();
 }
 
-// What would not be taken here or there does not replace what works.
-absl::Status JoinedNode::Install(const std::string& key_pem, const NodeCertificate& issued) {
-  const std::string next = options_.folder + "/next.pem";
+absl::Status JoinedNode::Install(const std::string& key_pem, const NodeCertificate& issued,
+                                 const std::string& trusted) {
+  const std::string next = File("next.pem"), next_ca = File("next-ca.pem");
+  const bool takes_authorities = options_.authorities_file.empty();
   if (issued.certificates().size() > kMostPemBytes || issued.authorities().size() > kMostPemBytes) {
     return absl::InternalError("the coordinator sent a certificate that is too long");
   }
@@ -239,16 +288,29 @@ absl::Status JoinedNode::Install(const std::string& key_pem, const NodeCertifica
     return absl::InternalError(
         absl::StrCat("the coordinator sent a certificate that is of no use: ", std::string(fits.message())));
   }
-  // Authorities that know none of the ones trusted here may be a mistake, after which nobody could tell us of it.
-  if (options_.authorities_file.empty() && SharesAuthority(ReadText(files_.ca), issued.authorities())) {
-    ADJOIN_RETURN_IF_ERROR(WriteFileAtomically(files_.ca, issued.authorities()));
+  if (takes_authorities) {
+    // Authorities that know none of the ones trusted here may be a mistake, after which nobody could tell us of it.
+    const std::string known = ReadText(trusted);
+    const bool shares = SharesAuthority(known, issued.authorities());
+    if (!shares) {
+      LogWarning(absl::StrCat("the authorities that the coordinator sent are not taken: none of them is one in ",
+                              trusted, ", which stay; where they are right, let this node join with a new token"));
+    }
+    ADJOIN_RETURN_IF_ERROR(WriteFileAtomically(next_ca, shares ? issued.authorities() : known));
   }
-  if (!IsUsable(next)) {
+  if (const absl::Status usable = CheckPair(next, takes_authorities ? next_ca : files_.ca); !usable.ok()) {
     return absl::FailedPreconditionError(absl::StrCat(
-        "the coordinator issued a certificate that is not one of the worker ", options_.name, " by an authority in ",
-        files_.ca, "; where --tls-ca names that file, it needs the issuing authority, too"));
+        "the coordinator issued what cannot be used, and what is there stays: ", std::string(usable.message()),
+        takes_authorities ? "" : absl::StrCat("; --tls-ca ", files_.ca, " needs the issuing authority, too")));
   }
+  if (takes_authorities) ADJOIN_RETURN_IF_ERROR(ReplaceFile(next_ca, files_.ca));
   return ReplaceFile(next, files_.cert);
+}
+
+void JoinedNode::FinishInstall() {
+  if (CheckPair(files_.cert, files_.ca).ok() || !CheckPair(File("next.pem"), files_.ca).ok()) return;
+  const absl::Status status = ReplaceFile(File("next.pem"), files_.cert);
+  if (!status.ok()) LogWarning(std::string(status.message()));
 }
 
 absl::Duration JoinedNode::UntilDue() const {
@@ -267,18 +329,17 @@ void JoinedNode::RenewUntilStopped() {
       const auto stopping = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_; };
       if (changed_.Wait(mutex_, Deadline::After(wait), stopping)) return;
     }
-    if (const absl::Duration due = UntilDue(); due > absl::ZeroDuration()) {
+    const bool joins = NeedsToken() || HasNewToken();
+    if (const absl::Duration due = UntilDue(); !joins && due > absl::ZeroDuration()) {
       wait = std::min(due, kLook);
       continue;
     }
-    const absl::Status status = HasCertificate() ? Renew() : JoinOnce();
+    const absl::Status status = joins ? JoinOnce() : Renew();
     wait = status.ok() ? kFirstPause : pause;
     pause = status.ok() ? kFirstPause : std::min(2 * pause, kLongestPause);
-    if (status.ok()) {
-      LogInfo("the certificate is renewed");
-    } else {
-      LogWarning(absl::StrCat("the certificate cannot be renewed yet: ", std::string(status.message())));
-    }
+    if (status.ok()) continue;
+    LogWarning(absl::StrCat(joins ? "it cannot join with its token yet: " : "the certificate cannot be renewed yet: ",
+                            std::string(status.message())));
   }
 }
 

@@ -4,8 +4,13 @@
 //   MakeChannelCredentials(coordinator, node->files(), /*token_file=*/"");
 //
 // The folder has node.pem, the private key with its certificate in one file, so that both change in one step, and
-// ca.pem, the authorities. Each certificate has a new key, which only this machine ever has. gRPC reads the files again
-// when they change; a stream that an older certificate opened ends with it, and the daemon connects again.
+// ca.pem, the authorities. What comes is next.pem and next-ca.pem until each is found to be of use with the other, so
+// that what works is never replaced by what does not. Each certificate has a new key, which only this machine ever has;
+// it is kept until its certificate has come, so that tries whose answers got lost count once. gRPC reads the files
+// again when they change; a stream that an older certificate opened ends with it, and the daemon connects again.
+//
+// A token that the file has anew is joined with, also while the node has a certificate; it is looked for with each
+// start and twice a minute.
 #ifndef ADJOIN_WORKER_DAEMON_JOINED_NODE_H_
 #define ADJOIN_WORKER_DAEMON_JOINED_NODE_H_
 
@@ -21,10 +26,15 @@
 #include "absl/time/time.h"
 #include "base/endpoint.h"
 #include "base/monotonic_condition.h"
+#include "base/security/certificate_request.h"
 #include "base/security/tls.h"
 #include "proto/coordinator.pb.h"
 
 namespace adjoin {
+
+struct JoinToken {
+  std::string text, id, pin;
+};
 
 class JoinedNode {
  public:
@@ -46,21 +56,34 @@ class JoinedNode {
 
  private:
   explicit JoinedNode(Options options);
-  bool HasCertificate() const;
-  // The file of the join token has another one than the last that this node joined with.
+  // There is no certificate of this node, or it has expired: only a token gets another one. One that the authorities'
+  // file does not vouch for is none of these, as that file may be damaged.
+  bool NeedsToken() const;
+  // The file of the join token has another one than the last that this node joined with, or was refused with.
   bool HasNewToken() const;
-  // The file `pair` has a key and a certificate of this node that its authorities vouch for.
-  bool IsUsable(const std::string& pair) const;
-  std::string TokenIdFile() const { return options_.folder + "/token-id"; }
+  // Checks that the file `pair` has a key and a certificate of this node that the authorities in a file vouch for.
+  absl::Status CheckPair(const std::string& pair, const std::string& authorities_file) const;
+  std::string File(const std::string& name) const { return options_.folder + "/" + name; }
+  // Returns the key in a file, and its request; a new one where the file has none.
+  absl::StatusOr<KeyAndRequest> KeptKey(const std::string& file);
+  // Joins where that is needed; else sees to it that the authorities can be read.
+  absl::Status Prepare();
   absl::Status JoinOnce();
+  absl::Status JoinWith(const JoinToken& token);
   absl::Status Renew();
-  // The file with the authorities that the token names, which any coordinator may claim to have.
-  absl::Status FetchAuthority(const std::string& pin);
-  absl::Status Install(const std::string& key_pem, const NodeCertificate& issued);
+  // Returns the file with the authority that the token names, which any coordinator may claim to have.
+  absl::StatusOr<std::string> FetchAuthority(const std::string& pin);
+  // Fetches the authorities anew where their file is damaged and the token tells which are right.
+  absl::Status RepairAuthorities();
+  // `trusted`: the file with the authorities by which the coordinator was trusted that issued it.
+  absl::Status Install(const std::string& key_pem, const NodeCertificate& issued, const std::string& trusted);
+  // Finishes an Install that was cut off between its two renames.
+  void FinishInstall();
   void RenewUntilStopped();
   absl::Duration UntilDue() const;
 
   const Options options_;
+  std::string refused_;  // the last token that was; used by Join, and then by the thread
   const TlsFiles files_;
   absl::Mutex mutex_;
   MonotonicCondition changed_;

@@ -1,0 +1,259 @@
+// Joins and renewals at a server over TLS that issues real certificates, loses answers, and sends what is of no use.
+#include "worker/daemon/joined_node.h"
+
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+#include "base/deadline.h"
+#include "base/endpoint.h"
+#include "base/monotonic_condition.h"
+#include "base/security/authority_pin.h"
+#include "base/security/certificate.h"
+#include "base/security/certificate_issuer.h"
+#include "base/security/tls.h"
+#include "proto/coordinator.grpc.pb.h"
+#include "proto/protocol.h"
+
+namespace adjoin {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+std::string ReadAll(const std::string& path) {
+  std::ifstream stream(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+}
+
+// Lets in every token. Certificates are valid for four hours, and due to be renewed at once.
+class Coordinator : public WorkerLink::Service {
+ public:
+  explicit Coordinator(const std::string& certs)
+      : authorities_(ReadAll(certs + "/ca.pem")),
+        issuer_(*CertificateIssuer::Open(certs + "/ca.pem", certs + "/ca.key")) {}
+  grpc::Status ReadAuthorities(grpc::ServerContext*, const ReadAuthoritiesRequest*,
+                               ReadAuthoritiesResponse* response) override {
+    absl::MutexLock lock(&mutex_);
+    *response->mutable_header() = MakeHeader();
+    response->set_authorities(authorities_);
+    return grpc::Status::OK;
+  }
+  grpc::Status JoinNode(grpc::ServerContext*, const JoinNodeRequest* request, JoinNodeResponse* response) override {
+    absl::MutexLock lock(&mutex_);
+    tokens_.push_back(request->token());
+    *response->mutable_header() = MakeHeader();
+    return Issue(request->certificate_request(), joins_, response->mutable_issued());
+  }
+  grpc::Status RenewCertificate(grpc::ServerContext*, const RenewCertificateRequest* request,
+                                RenewCertificateResponse* response) override {
+    absl::MutexLock lock(&mutex_);
+    *response->mutable_header() = MakeHeader();
+    return Issue(request->certificate_request(), renewals_, response->mutable_issued());
+  }
+
+  void Send(const std::string& authorities) {
+    absl::MutexLock lock(&mutex_);
+    authorities_ = authorities;
+  }
+  // Answers to so many calls that issue get lost.
+  void Lose(int answers) {
+    absl::MutexLock lock(&mutex_);
+    lost_ = answers;
+  }
+  // The keys, by their hashes, of all joins or renewals, once there are `least` of them.
+  std::vector<std::string> Renewals(size_t least) { return When(renewals_, least); }
+  std::vector<std::string> Joins(size_t least) { return When(joins_, least); }
+  std::vector<std::string> Tokens(size_t least) { return When(tokens_, least); }
+
+ private:
+  grpc::Status Issue(const std::string& request, std::vector<std::string>& keys, NodeCertificate* issued)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    const auto key = RequestedKey::Read(request);
+    if (!key.ok()) return grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "");
+    keys.push_back(key->sha256());
+    changed_.NotifyAll();
+    if (lost_ > 0 && lost_-- > 0) return grpc::Status(grpc::StatusCode::UNAVAILABLE, "the answer got lost");
+    const auto made = issuer_->Issue(*key, "node-1", absl::Now() - absl::Hours(20), absl::Hours(24));
+    if (!made.ok()) return grpc::Status(grpc::StatusCode::INTERNAL, std::string(made.status().message()));
+    issued->set_certificates(made->pem);
+    issued->set_authorities(authorities_);
+    return grpc::Status::OK;
+  }
+  std::vector<std::string> When(const std::vector<std::string>& list, size_t least) {
+    absl::MutexLock lock(&mutex_);
+    EXPECT_TRUE(changed_.Wait(mutex_, Deadline::After(absl::Seconds(60)), [&] { return list.size() >= least; }));
+    return list;
+  }
+
+  absl::Mutex mutex_;
+  MonotonicCondition changed_;
+  std::string authorities_ ABSL_GUARDED_BY(mutex_);
+  const std::unique_ptr<CertificateIssuer> issuer_;
+  int lost_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<std::string> joins_, renewals_, tokens_;  // guarded by mutex_, too
+};
+
+class JoinedNodeTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = absl::StrCat(getenv("TEST_TMPDIR"), "/", ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    std::filesystem::create_directories(folder_);
+    const std::string make =
+        absl::StrCat("cd ", folder_, " && ", getenv("TEST_SRCDIR"), "/", getenv("TEST_WORKSPACE"),
+                     "/tools/make-certs certs --server localhost,127.0.0.1 > log 2>&1");
+    ASSERT_EQ(system(make.c_str()), 0);
+    coordinator_ = std::make_unique<Coordinator>(folder_ + "/certs");
+    Serve();
+    WriteToken("aaaaaaaaaaaa");
+  }
+  void TearDown() override {
+    node_.reset();
+    server_.reset();
+  }
+  // On the same port where it has served before.
+  void Serve() {
+    const std::string base = folder_ + "/certs/";
+    auto credentials = MakeServerCredentials(endpoint_, {base + "ca.pem", base + "server.pem", base + "server.key"});
+    ASSERT_TRUE(credentials.ok()) << credentials.status();
+    grpc::ServerBuilder builder;
+    builder.RegisterService(coordinator_.get());
+    int port = 0;
+    builder.AddListeningPort(endpoint_.ToString(), *credentials, &port);
+    server_ = builder.BuildAndStart();
+    ASSERT_NE(server_, nullptr);
+    endpoint_.port = port;
+  }
+  void WriteToken(const std::string& id) {
+    const std::string base = folder_ + "/certs/";
+    const auto pin = PinOfAuthority(ReadAll(base + "server.pem"), ReadAll(base + "ca.pem"));
+    ASSERT_TRUE(pin.ok()) << pin.status();
+    token_ = absl::StrCat("adjjoin_", id, "_", std::string(64, '0'), "_", *pin);
+    std::ofstream(folder_ + "/token") << token_ << "\n";
+    std::filesystem::permissions(folder_ + "/token",
+                                 std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  }
+  absl::Status Join() {
+    node_.reset();
+    JoinedNode::Options options;
+    options.coordinator = endpoint_;
+    options.name = "node-1";
+    options.token_file = folder_ + "/token";
+    options.folder = folder_ + "/certificate";
+    auto joined = JoinedNode::Join(std::move(options), [] { return false; });
+    if (joined.ok()) node_ = *std::move(joined);
+    return joined.status();
+  }
+  std::string File(const std::string& name) const { return absl::StrCat(folder_, "/certificate/", name); }
+  std::string SerialInUse() const {
+    const auto own = ReadCertificate(ReadAll(File("node.pem")));
+    return own.ok() ? own->serial : "";
+  }
+
+  std::string folder_, token_;
+  Endpoint endpoint_{"127.0.0.1", 0};
+  std::unique_ptr<Coordinator> coordinator_;
+  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<JoinedNode> node_;
+};
+
+TEST_F(JoinedNodeTest, WhatIsOfNoUseReplacesNothing) {
+  ASSERT_EQ(Join(), absl::OkStatus());
+  coordinator_->Renewals(1);
+  node_.reset();  // what has come is installed
+  const std::string authorities = ReadAll(File("ca.pem")), pair = ReadAll(File("node.pem"));
+  // The authority that is known, and one that is cut off.
+  coordinator_->Send(authorities + authorities.substr(0, authorities.size() / 2));
+  const size_t before = coordinator_->Renewals(1).size();
+  ASSERT_EQ(Join(), absl::OkStatus());
+  coordinator_->Renewals(before + 2);
+  EXPECT_EQ(ReadAll(File("ca.pem")), authorities);
+  EXPECT_EQ(ReadAll(File("node.pem")), pair);
+  EXPECT_THAT(coordinator_->Joins(1), SizeIs(1)) << "no token is needed";
+  coordinator_->Send(authorities);
+  coordinator_->Renewals(coordinator_->Renewals(1).size() + 2);
+  EXPECT_NE(ReadAll(File("node.pem")), pair);
+}
+
+TEST_F(JoinedNodeTest, AKeyIsAskedForAgainUntilItsCertificateHasCome) {
+  ASSERT_EQ(Join(), absl::OkStatus());
+  node_.reset();
+  const size_t before = coordinator_->Renewals(0).size();
+  coordinator_->Lose(2);
+  ASSERT_EQ(Join(), absl::OkStatus());
+  coordinator_->Renewals(before + 1);
+  node_.reset();  // also by another start
+  ASSERT_EQ(Join(), absl::OkStatus());
+  const std::vector<std::string> keys = coordinator_->Renewals(before + 4);
+  EXPECT_EQ(keys[before], keys[before + 1]);
+  EXPECT_EQ(keys[before], keys[before + 2]);
+  EXPECT_NE(keys[before], keys[before + 3]) << "each certificate has a new key";
+}
+
+TEST_F(JoinedNodeTest, ANewTokenIsTriedUntilTheCoordinatorIsBack) {
+  ASSERT_EQ(Join(), absl::OkStatus());
+  ASSERT_EQ(Join(), absl::OkStatus());
+  EXPECT_THAT(coordinator_->Joins(1), SizeIs(1)) << "a token is new once";
+  node_.reset();
+  server_.reset();
+  WriteToken("bbbbbbbbbbbb");
+  ASSERT_EQ(Join(), absl::OkStatus()) << "it has a certificate";
+  Serve();
+  EXPECT_EQ(coordinator_->Tokens(2)[1], token_);
+  node_.reset();
+  // Where nothing tells which token was the last, the one that is there counts as new.
+  std::filesystem::remove(File("token-id"));
+  ASSERT_EQ(Join(), absl::OkStatus());
+  EXPECT_THAT(coordinator_->Joins(3), SizeIs(3));
+}
+
+TEST_F(JoinedNodeTest, DamagedAuthoritiesAreFetchedAnewAndCostNoToken) {
+  ASSERT_EQ(Join(), absl::OkStatus());
+  node_.reset();
+  for (const std::string& damaged : {std::string("junk"), std::string()}) {
+    std::ofstream(File("ca.pem")) << damaged;
+    ASSERT_EQ(Join(), absl::OkStatus());
+    EXPECT_TRUE(Authorities::Open(File("ca.pem")).ok());
+    node_.reset();
+  }
+  EXPECT_THAT(coordinator_->Joins(1), SizeIs(1));
+  // Without the token it is told what is wrong.
+  std::ofstream(File("ca.pem")) << "junk";
+  std::filesystem::remove(folder_ + "/token");
+  EXPECT_THAT(std::string(Join().message()), HasSubstr("ca.pem holds no certificate"));
+  EXPECT_NE(SerialInUse(), "");
+}
+
+TEST_F(JoinedNodeTest, AnAuthorityWithTheRightKeyThatHasNotSignedItselfIsNotTaken) {
+  const std::string forge = absl::StrCat(
+      "cd ", folder_, " && { ", getenv("TEST_SRCDIR"), "/", getenv("TEST_WORKSPACE"),
+      "/tools/make-certs other --server localhost && printf 'basicConstraints=critical,CA:TRUE\\n' > x && openssl x509 ",
+      "-in certs/ca.pem -noout -pubkey > k && openssl req -new -key other/ca.key -subj /CN=forged -out r && openssl ",
+      "x509 -req -in r -force_pubkey k -CA other/ca.pem -CAkey other/ca.key -set_serial 9 -days 9 -extfile x -out f.pem",
+      " ; } > log 2>&1");
+  ASSERT_EQ(system(forge.c_str()), 0);
+  const std::string right = ReadAll(folder_ + "/certs/ca.pem");
+  coordinator_->Send(ReadAll(folder_ + "/f.pem"));
+  EXPECT_THAT(std::string(Join().message()), HasSubstr("the token was not sent"));
+  EXPECT_THAT(coordinator_->Tokens(0), SizeIs(0));
+  // One that is there already is not kept, either.
+  std::filesystem::copy_file(folder_ + "/f.pem", File("ca.pem"));
+  coordinator_->Send(right);
+  ASSERT_EQ(Join(), absl::OkStatus());
+  EXPECT_THAT(ReadAll(File("ca.pem")), HasSubstr(right));
+}
+
+}  // namespace
+}  // namespace adjoin
