@@ -258,6 +258,33 @@ TEST_F(CertificateIssuerTest, AuthoritiesAreShownAsTheyAreTrustedAndWithoutWhatE
   }
 }
 
+TEST_F(CertificateIssuerTest, WhatAnEarlierListHasStaysRevoked) {
+  const std::string make = absl::StrCat(getenv("TEST_SRCDIR"), "/", getenv("TEST_WORKSPACE"), "/tools/make-certs ");
+  const auto why = [&](const std::string& name) {
+    const std::string pem = Read(absl::StrCat("certs/", name));
+    auto authorities = Authorities::Open(folder_ + "/certs/ca.pem");
+    EXPECT_TRUE(authorities.ok()) << authorities.status();
+    if (!authorities.ok()) return std::string();
+    return std::string((*authorities)->Check(pem, "", CertificatePurpose::kClient, absl::Now()).status().message());
+  };
+  // The list is of another folder: the file from which this one would make it anew lacks alice. A namesake's stays.
+  ASSERT_EQ(Shell(absl::StrCat(make, "certs --client user bob && ", make, "certs --revoke user-alice && ",
+                               "rm certs/revoked && openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 ",
+                               "-out k && mkdir namesake && cp k namesake/ca.key && openssl req -x509 -new -key k ",
+                               "-subj \"$(openssl x509 -in certs/ca.pem -noout -subject -nameopt compat | ",
+                               "cut -d= -f2-)\" -days 20 -addext keyUsage=critical,keyCertSign,cRLSign ",
+                               "-out namesake/ca.pem && ", make, "namesake --client user eve && ", make,
+                               "namesake --revoke user-eve && cat namesake/ca.pem >> certs/ca.pem")),
+            0)
+      << Read("err");
+  ASSERT_EQ(Shell(make + "certs --revoke user-bob"), 0) << Read("err");
+  EXPECT_THAT(Read("out"), HasSubstr("kept from the list in certs/ca.pem"));
+  EXPECT_THAT(why("user-alice.pem.revoked"), HasSubstr("was revoked on"));
+  EXPECT_THAT(why("user-bob.pem.revoked"), HasSubstr("was revoked on"));
+  ASSERT_EQ(Shell("cp namesake/user-eve.pem.revoked certs/eve.pem"), 0);
+  EXPECT_THAT(why("eve.pem"), HasSubstr("was revoked on"));
+}
+
 TEST_F(CertificateIssuerTest, AKeyThatIsThereIsAskedForAgain) {
   auto own = MakeKeyAndRequest();
   ASSERT_TRUE(own.ok()) << own.status();

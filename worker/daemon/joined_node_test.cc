@@ -111,9 +111,8 @@ class JoinedNodeTest : public ::testing::Test {
   void SetUp() override {
     folder_ = absl::StrCat(getenv("TEST_TMPDIR"), "/", ::testing::UnitTest::GetInstance()->current_test_info()->name());
     std::filesystem::create_directories(folder_);
-    const std::string make =
-        absl::StrCat("cd ", folder_, " && ", getenv("TEST_SRCDIR"), "/", getenv("TEST_WORKSPACE"),
-                     "/tools/make-certs certs --server localhost,127.0.0.1 > log 2>&1");
+    const std::string make = absl::StrCat("cd ", folder_, " && ", getenv("TEST_SRCDIR"), "/", getenv("TEST_WORKSPACE"),
+                                          "/tools/make-certs certs --server localhost,127.0.0.1 > log 2>&1");
     ASSERT_EQ(system(make.c_str()), 0);
     coordinator_ = std::make_unique<Coordinator>(folder_ + "/certs");
     Serve();
@@ -239,9 +238,11 @@ TEST_F(JoinedNodeTest, DamagedAuthoritiesAreFetchedAnewAndCostNoToken) {
 TEST_F(JoinedNodeTest, AnAuthorityWithTheRightKeyThatHasNotSignedItselfIsNotTaken) {
   const std::string forge = absl::StrCat(
       "cd ", folder_, " && { ", getenv("TEST_SRCDIR"), "/", getenv("TEST_WORKSPACE"),
-      "/tools/make-certs other --server localhost && printf 'basicConstraints=critical,CA:TRUE\\n' > x && openssl x509 ",
+      "/tools/make-certs other --server localhost && printf 'basicConstraints=critical,CA:TRUE\\n' > x && openssl "
+      "x509 ",
       "-in certs/ca.pem -noout -pubkey > k && openssl req -new -key other/ca.key -subj /CN=forged -out r && openssl ",
-      "x509 -req -in r -force_pubkey k -CA other/ca.pem -CAkey other/ca.key -set_serial 9 -days 9 -extfile x -out f.pem",
+      "x509 -req -in r -force_pubkey k -CA other/ca.pem -CAkey other/ca.key -set_serial 9 -days 9 -extfile x -out "
+      "f.pem",
       " ; } > log 2>&1");
   ASSERT_EQ(system(forge.c_str()), 0);
   const std::string right = ReadAll(folder_ + "/certs/ca.pem");
