@@ -344,6 +344,8 @@ absl::Status Run(const Settings& settings, const AssignmentPolicy& assignment, S
   ADJOIN_ASSIGN_OR_RETURN(StateFolder state, StateFolder::Lock(settings.state_dir));
   std::string jobs_folder = state.path() + "/jobs";
   ADJOIN_RETURN_IF_ERROR(MakeFolders(jobs_folder));
+  // First what may be refused: --accept-loss counts once.
+  ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<CertificateIssuer> issuer, OpenIssuer(settings));
   // Set by the thread that finds the store damaged, which ends the wait for a signal below.
   absl::Mutex broken_mutex;
   absl::Status broken;
@@ -358,19 +360,21 @@ absl::Status Run(const Settings& settings, const AssignmentPolicy& assignment, S
   ADJOIN_ASSIGN_OR_RETURN(StoredState stored, store->Load());
   if (!stored.lost.empty()) {
     LogError(absl::StrCat("--accept-loss: the store goes on without what is missing: ", stored.lost));
+    LogWarning(
+        "all join tokens are revoked, since their uses may be missing. Certificates and revocations of nodes may be, "
+        "too: repeat `adjoin node revoke` where it matters, and give nodes that are not renewed a new token");
   } else if (settings.accept_loss) {
     LogWarning("--accept-loss: nothing is missing; start without it from now on");
   }
   StoredTokens stored_tokens(*store);
   TokenBook tokens(stored_tokens);
   ADJOIN_RETURN_IF_ERROR(tokens.Load());
-  ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<CertificateIssuer> issuer, OpenIssuer(settings));
   NodeCertificates nodes(*store, std::move(issuer),
                          {.lifetime = absl::Hours(settings.certificate_hours),
                           .authorities_file = settings.tls.ca,
                           .certificate_file = settings.tls.cert,
                           .clock = nullptr});
-  ADJOIN_RETURN_IF_ERROR(nodes.Load(/*lost=*/!stored.lost.empty()));
+  ADJOIN_RETURN_IF_ERROR(nodes.Load());
   Access::Options access_options;
   access_options.tls_ca = settings.tls.ca;
   access_options.check_node = [&nodes](const std::string& node, const Certificate& certificate) {

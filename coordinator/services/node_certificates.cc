@@ -66,23 +66,11 @@ NodeCertificates::NodeCertificates(Store& store, std::unique_ptr<CertificateIssu
   if (options_.clock == nullptr) options_.clock = [] { return absl::Now(); };
 }
 
-absl::Status NodeCertificates::Load(bool lost) {
+absl::Status NodeCertificates::Load() {
   if (issuer_ != nullptr) {
     ADJOIN_ASSIGN_OR_RETURN(authorities_, Authorities::Open(options_.authorities_file));
   }
   ADJOIN_ASSIGN_OR_RETURN(StoredNodes rows, store_.Nodes());
-  NodeChanges changes;
-  if (lost && !rows.tokens.empty()) {
-    for (const StoredJoinToken& token : rows.tokens) changes.erased_tokens.push_back(token.summary().id());
-    rows.tokens.clear();
-    LogWarning("all join tokens are revoked: their uses may be among what the store has lost");
-  }
-  if (lost && issuer_ != nullptr) {
-    LogWarning(
-        "revocations of nodes may be among what the store has lost: repeat `adjoin node revoke` where it matters");
-  }
-  absl::MutexLock lock(&change_);
-  if (lost) ADJOIN_RETURN_IF_ERROR(Apply(changes));
   Keep({.tokens = std::move(rows.tokens),
         .certificates = std::move(rows.certificates),
         .revoked = std::move(rows.revoked),

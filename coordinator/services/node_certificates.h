@@ -53,9 +53,9 @@ class NodeCertificates {
   };
   // `issuer` is null where the coordinator issues none. `store` outlives the object.
   NodeCertificates(Store& store, std::unique_ptr<CertificateIssuer> issuer, Options options);
-  // Takes the store's rows, and opens the authorities where certificates are issued. With `lost`, the store may have
-  // gone back: no token counts any more, since uses may be missing. Errors: the store's; as Authorities::Open.
-  absl::Status Load(bool lost = false);
+  // Takes the store's rows, and opens the authorities where certificates are issued. Errors: the store's; as
+  // Authorities::Open.
+  absl::Status Load();
 
   // `node`: the one that may join with it; empty: any. Errors: kFailedPrecondition (no certificates are issued here;
   // the coordinator's own is trusted by none of its authorities), kInvalidArgument, kResourceExhausted, the store's.

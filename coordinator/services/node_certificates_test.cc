@@ -24,7 +24,6 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::SizeIs;
 
@@ -39,7 +38,7 @@ class NodeCertificatesTest : public ::testing::Test {
     Open();
   }
   // As a coordinator that starts again.
-  void Open(bool lost = false) {
+  void Open() {
     nodes_.reset();
     store_.reset();
     auto store = Store::Open(folder_ + "/adjoin.db");
@@ -53,7 +52,7 @@ class NodeCertificatesTest : public ::testing::Test {
                                                                      .authorities_file = folder_ + "/certs/ca.pem",
                                                                      .certificate_file = folder_ + "/certs/server.pem",
                                                                      .clock = [this] { return now_; }});
-    ASSERT_EQ(nodes_->Load(lost), absl::OkStatus());
+    ASSERT_EQ(nodes_->Load(), absl::OkStatus());
   }
   std::string Token(const std::string& node, uint32_t uses = 1, double hours = 1) {
     auto made = nodes_->CreateToken(node, uses, hours);
@@ -279,14 +278,6 @@ TEST_F(NodeCertificatesTest, OnlyWhatTheCoordinatorIssuedIsRenewed) {
   EXPECT_TRUE(Renew("node-1", Shown(*next).serial).ok()) << "what was issued for it counts as much";
   ASSERT_TRUE(nodes_->Revoke("node-1").ok());
   EXPECT_EQ(Renew("node-1", Shown(*next).serial).status().code(), absl::StatusCode::kPermissionDenied);
-}
-
-TEST_F(NodeCertificatesTest, AStoreThatLostCommitsHasNoTokens) {
-  const std::string token = Token("node-1");
-  Open(/*lost=*/true);
-  EXPECT_THAT(nodes_->Tokens(), IsEmpty());
-  EXPECT_THAT(Refusal(token, "node-1"), HasSubstr("is not known here"));
-  EXPECT_THAT(store_->Nodes()->tokens, IsEmpty());
 }
 
 TEST_F(NodeCertificatesTest, WithoutAnIssuerNodesAreRevokedOnly) {

@@ -197,7 +197,11 @@ TEST_F(StoreHistoryTest, ADamagedDatabaseIsFoundOrTellsTheTruth) {
 
 TEST_F(StoreHistoryTest, AnOlderCopyIsRefusedAndAcceptedOnce) {
   std::mt19937_64 random(7);
-  Commit(*Open(Path("live")), random, 5);
+  Commit(*Open(Path("live")), random, 4);
+  NodeChanges nodes;
+  for (const char* id : {"a", "b"}) nodes.tokens.emplace_back().mutable_summary()->set_id(id);
+  nodes.certificates.emplace_back().set_serial("77");
+  ASSERT_EQ(Open(Path("live"))->ApplyNodes(nodes), absl::OkStatus());
   Copy("live", "backup");
   Commit(*Open(Path("live")), random, 9);
   const StoredState last = *Open(Path("live"))->Load();
@@ -213,9 +217,13 @@ TEST_F(StoreHistoryTest, AnOlderCopyIsRefusedAndAcceptedOnce) {
     EXPECT_GT(anew.last_epoch, last.last_epoch);
     EXPECT_GT(anew.last_event, last.last_event);
     EXPECT_EQ(anew.jobs.size(), Open(Path("backup"))->Load()->jobs.size());
+    EXPECT_EQ(Open(Path("backup"))->Nodes()->tokens.size(), 2);
+    EXPECT_EQ(store->Nodes()->tokens.size(), 0) << "their uses may be missing";
+    EXPECT_EQ(store->Nodes()->certificates.size(), 1);
   }
   const StoredState again = *Open(Path("live"), /*accept_loss=*/true)->Load();
   EXPECT_EQ(again.lost, "") << "it is accepted once";
+  EXPECT_EQ(Open(Path("live"))->Nodes()->tokens.size(), 0) << "also where the program ended right afterwards";
   EXPECT_EQ(again.store_id, anew.store_id);
 }
 

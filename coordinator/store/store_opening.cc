@@ -404,6 +404,8 @@ absl::Status Store::BeginAnew(const Findings& findings) {
       ADJOIN_RETURN_IF_ERROR(Forget(number, commit));
     }
     for (const std::string& erase : findings.rows.erase) ADJOIN_RETURN_IF_ERROR(commit.rows.Erase(erase));
+    // Uses of tokens, and revocations of them, may be among what is missing.
+    ADJOIN_RETURN_IF_ERROR(commit.rows.Erase("DELETE FROM join_tokens"));
     for (const auto& [key, value] :
          {std::pair("store_id", newest_.store_id), std::pair("last_job", newest_.last_job),
           std::pair("last_epoch", newest_.last_epoch), std::pair("last_event", newest_.last_event)}) {
