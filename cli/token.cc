@@ -68,6 +68,11 @@ absl::StatusOr<int> RunTokenRevoke(const CommandOptions& options, const std::str
 
 absl::StatusOr<int> RunTokenJoin(const CommandOptions& options, const std::string& node, uint32_t uses,
                                  const std::string& valid_for) {
+  // To the coordinator an empty name is any: a shell's variable that is not set must not ask for that.
+  if (node.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--for is empty: give the name of the worker, or ", kAnyNode, " for a token that any may use"));
+  }
   ADJOIN_ASSIGN_OR_RETURN(absl::Duration valid, ReadDuration(valid_for));
   CoordinatorClient client(options.client);
   ADJOIN_ASSIGN_OR_RETURN(CreateJoinTokenResponse answer,

@@ -113,6 +113,9 @@ TEST_F(JoinTest, ARevokedWorkerIsCutOffAndCannotComeBack) {
   std::unique_ptr<ChildProgram> daemon = Daemon("node-1", any);
   ASSERT_NE(daemon, nullptr);
   ExpectSays(*daemon, "connected to the coordinator");
+  const LocalCluster::CliResult nobody = Cli("admin-root", {"token", "join", "--for", ""});
+  EXPECT_EQ(nobody.exit_code, 1);
+  EXPECT_THAT(nobody.err, HasSubstr("--for is empty: give the name of the worker, or any"));
   EXPECT_THAT(Cli("user-alice", {"node", "revoke", "node-1"}).err, HasSubstr("user alice may not call RevokeNode"));
   const LocalCluster::CliResult revoked = Cli("admin-root", {"node", "revoke", "node-1"});
   EXPECT_EQ(revoked.exit_code, 0) << revoked.err;
