@@ -1,5 +1,5 @@
-// gRPC refuses a request that it cannot parse with code INTERNAL and an empty message. This gives the refusal its code
-// and its reason.
+// gRPC refuses a request that it cannot parse with code INTERNAL and an empty message, or UNIMPLEMENTED where the
+// method is a callback's. This gives the refusal its code and its reason.
 //
 //   interceptors.push_back(std::make_unique<MalformedRequestFactory>());
 //   builder.experimental().SetInterceptorCreators(std::move(interceptors));
@@ -13,10 +13,15 @@ namespace adjoin {
 
 class MalformedRequestInterceptor final : public grpc::experimental::Interceptor {
  public:
+  // Methods that there are not count as streams.
+  explicit MalformedRequestInterceptor(grpc::experimental::ServerRpcInfo* call)
+      : unary_(call->type() == grpc::experimental::ServerRpcInfo::Type::UNARY) {}
   void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
     if (methods->QueryInterceptionHookPoint(grpc::experimental::InterceptionHookPoints::PRE_SEND_STATUS)) {
       const grpc::Status status = methods->GetSendStatus();
-      if (status.error_code() == grpc::StatusCode::INTERNAL && status.error_message().empty()) {
+      const bool unparsed = status.error_code() == grpc::StatusCode::INTERNAL ||
+                            (unary_ && status.error_code() == grpc::StatusCode::UNIMPLEMENTED);
+      if (unparsed && status.error_message().empty()) {
         methods->ModifySendStatus(
             grpc::Status(grpc::StatusCode::INVALID_ARGUMENT,
                          "the request is no message of this protocol, or one nested in more than 100 others"));
@@ -24,12 +29,15 @@ class MalformedRequestInterceptor final : public grpc::experimental::Interceptor
     }
     methods->Proceed();
   }
+
+ private:
+  const bool unary_;
 };
 
 class MalformedRequestFactory final : public grpc::experimental::ServerInterceptorFactoryInterface {
  public:
-  grpc::experimental::Interceptor* CreateServerInterceptor(grpc::experimental::ServerRpcInfo*) override {
-    return new MalformedRequestInterceptor;  // gRPC deletes it
+  grpc::experimental::Interceptor* CreateServerInterceptor(grpc::experimental::ServerRpcInfo* call) override {
+    return new MalformedRequestInterceptor(call);  // gRPC deletes it
   }
 };
 

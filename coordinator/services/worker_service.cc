@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,11 +30,59 @@ namespace adjoin {
 namespace {
 
 constexpr absl::Duration kClientReads = absl::Seconds(60);
+constexpr absl::Duration kStrangerReads = absl::Seconds(10);
 // A daemon that reads nothing while so many messages wait for it is cut off. It connects again, and its hello has all
 // that it runs.
 constexpr size_t kMaxWaiting = 10000;
 
 absl::Status CheckHeader(const Header& header) { return CheckProtocol(header, "the worker", "this coordinator"); }
+
+// Breaks a call off that takes longer than it may. It may go off when the call is gone.
+class CallLimit {
+ public:
+  CallLimit(grpc::CallbackServerContext* context, absl::Duration limit) : alive_(std::make_shared<Alive>()) {
+    alive_->context = context;
+    late_.Set(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(limit), [alive = alive_](bool expired) {
+      absl::MutexLock lock(&alive->mutex);
+      if (expired && alive->context != nullptr) alive->context->TryCancel();
+    });
+  }
+  void Lift() { late_.Cancel(); }
+  // Before the context goes.
+  void End() {
+    late_.Cancel();
+    absl::MutexLock lock(&alive_->mutex);
+    alive_->context = nullptr;
+  }
+
+ private:
+  struct Alive {
+    absl::Mutex mutex;
+    grpc::CallbackServerContext* context ABSL_GUARDED_BY(mutex) = nullptr;
+  };
+  const std::shared_ptr<Alive> alive_;
+  grpc::Alarm late_;
+};
+
+// The authorities, for one who has shown nothing. It holds no thread, and counts until it is sent: who reads nothing is
+// cut off. It deletes itself when gRPC needs it no more.
+class AuthoritiesAnswer final : public grpc::ServerUnaryReactor {
+ public:
+  AuthoritiesAnswer(grpc::CallbackServerContext* context, absl::StatusOr<Admitted> call,
+                    const std::function<absl::Status()>& answer)
+      : call_(std::move(call)), limit_(context, kStrangerReads) {
+    Finish(ToGrpc(call_.ok() ? answer() : call_.status()));
+  }
+  void OnDone() override {
+    limit_.End();
+    delete this;
+  }
+
+ private:
+  ~AuthoritiesAnswer() override = default;
+  const absl::StatusOr<Admitted> call_;
+  CallLimit limit_;
+};
 
 // One daemon's stream. It deletes itself when gRPC needs it no more.
 class DaemonStream final : public grpc::ServerBidiReactor<WorkerMessage, CoordinatorMessage>, public DaemonConnection {
@@ -44,19 +93,13 @@ class DaemonStream final : public grpc::ServerBidiReactor<WorkerMessage, Coordin
         hub_(hub),
         logs_(logs),
         removals_(removals),
-        alive_(std::make_shared<Alive>()),
+        limit_(context, first_message),
         call_(std::move(call)) {
-    alive_->context = context;
     if (!call_.ok()) {
       Finish(ToGrpc(call_.status()));
       return;
     }
     call_->WhenOver([this](const absl::Status& reason, bool last) { EndWith(reason, last); });
-    late_.Set(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(first_message),
-              [alive = alive_](bool expired) {
-                absl::MutexLock lock(&alive->mutex);
-                if (expired && alive->context != nullptr) alive->context->TryCancel();
-              });
     StartRead(&in_);
   }
 
@@ -102,11 +145,7 @@ class DaemonStream final : public grpc::ServerBidiReactor<WorkerMessage, Coordin
   }
 
   void OnDone() override {
-    late_.Cancel();
-    {
-      absl::MutexLock lock(&alive_->mutex);
-      alive_->context = nullptr;
-    }
+    limit_.End();
     delete this;
   }
 
@@ -124,7 +163,7 @@ class DaemonStream final : public grpc::ServerBidiReactor<WorkerMessage, Coordin
 
   // Handles the first message. Errors: the reason why the daemon is refused.
   absl::Status Greet() {
-    late_.Cancel();
+    limit_.Lift();
     if (absl::Status status = CheckHeader(in_.header()); !status.ok()) return status;
     if (!in_.has_hello()) return absl::InvalidArgumentError("the first message of a worker has to be its hello");
     // What is refused for its length is refused before it is cut.
@@ -165,18 +204,11 @@ class DaemonStream final : public grpc::ServerBidiReactor<WorkerMessage, Coordin
     logs_.Add(batch.job_id(), std::move(lines));
   }
 
-  // The alarm may read this when the stream is gone.
-  struct Alive {
-    absl::Mutex mutex;
-    grpc::CallbackServerContext* context ABSL_GUARDED_BY(mutex) = nullptr;
-  };
-
   grpc::CallbackServerContext* const context_;
   Hub& hub_;
   LogWriter& logs_;
   FolderRemovals& removals_;
-  const std::shared_ptr<Alive> alive_;
-  grpc::Alarm late_;     // no hello came
+  CallLimit limit_;      // no hello came
   ConnectionId id_ = 0;  // set after its hello; used by its reads alone
   WorkerMessage in_;
   absl::Mutex mutex_;
@@ -229,16 +261,16 @@ grpc::Status WorkerService::UploadArtifact(grpc::ServerContext* context, grpc::S
   return grpc::Status::OK;
 }
 
-grpc::Status WorkerService::ReadAuthorities(grpc::ServerContext* context, const ReadAuthoritiesRequest* request,
-                                            ReadAuthoritiesResponse* response) {
-  absl::StatusOr<Admitted> call = access_.AdmitAnyone(*context, "ReadAuthorities");
-  if (!call.ok()) return ToGrpc(call.status());
-  if (absl::Status status = CheckHeader(request->header()); !status.ok()) return ToGrpc(status);
-  absl::StatusOr<std::string> authorities = nodes_.ReadAuthorities();
-  if (!authorities.ok()) return ToGrpc(authorities.status());
-  *response->mutable_header() = MakeHeader();
-  response->set_authorities(*std::move(authorities));
-  return grpc::Status::OK;
+grpc::ServerUnaryReactor* WorkerService::ReadAuthorities(grpc::CallbackServerContext* context,
+                                                         const ReadAuthoritiesRequest* request,
+                                                         ReadAuthoritiesResponse* response) {
+  return new AuthoritiesAnswer(context, access_.AdmitAnyone(*context, "ReadAuthorities"), [&]() -> absl::Status {
+    ADJOIN_RETURN_IF_ERROR(CheckHeader(request->header()));
+    ADJOIN_ASSIGN_OR_RETURN(std::string authorities, nodes_.ReadAuthorities());
+    *response->mutable_header() = MakeHeader();
+    response->set_authorities(std::move(authorities));
+    return absl::OkStatus();
+  });
 }
 
 grpc::Status WorkerService::JoinNode(grpc::ServerContext* context, const JoinNodeRequest* request,

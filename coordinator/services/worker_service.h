@@ -3,7 +3,8 @@
 //   WorkerService workers(hub, log_writer, relay, removals, *access, nodes, absl::Seconds(10));
 //   builder.RegisterService(&workers);
 //
-// A daemon's stream holds no thread: thousands of daemons may be connected.
+// A daemon's stream holds no thread: thousands of daemons may be connected. Nor does an answer to those who have shown
+// nothing, who need not read it.
 #ifndef ADJOIN_COORDINATOR_SERVICES_WORKER_SERVICE_H_
 #define ADJOIN_COORDINATOR_SERVICES_WORKER_SERVICE_H_
 
@@ -21,7 +22,8 @@
 namespace adjoin {
 
 // Every message of another protocol version ends its stream (kFailedPrecondition).
-class WorkerService final : public WorkerLink::WithCallbackMethod_Connect<WorkerLink::Service> {
+class WorkerService final : public WorkerLink::WithCallbackMethod_Connect<
+                                WorkerLink::WithCallbackMethod_ReadAuthorities<WorkerLink::Service>> {
  public:
   // `first_message`: how long a stream may be open without a message. All other arguments outlive the service.
   WorkerService(Hub& hub, LogWriter& logs, ArtifactRelay& relay, FolderRemovals& removals, Access& access,
@@ -40,8 +42,8 @@ class WorkerService final : public WorkerLink::WithCallbackMethod_Connect<Worker
   grpc::ServerBidiReactor<WorkerMessage, CoordinatorMessage>* Connect(grpc::CallbackServerContext* context) override;
   grpc::Status UploadArtifact(grpc::ServerContext* context, grpc::ServerReader<ArtifactChunk>* reader,
                               UploadArtifactResponse* response) override;
-  grpc::Status ReadAuthorities(grpc::ServerContext* context, const ReadAuthoritiesRequest* request,
-                               ReadAuthoritiesResponse* response) override;
+  grpc::ServerUnaryReactor* ReadAuthorities(grpc::CallbackServerContext* context, const ReadAuthoritiesRequest* request,
+                                            ReadAuthoritiesResponse* response) override;
   grpc::Status JoinNode(grpc::ServerContext* context, const JoinNodeRequest* request,
                         JoinNodeResponse* response) override;
   grpc::Status RenewCertificate(grpc::ServerContext* context, const RenewCertificateRequest* request,

@@ -159,6 +159,52 @@ TEST_F(JoinTest, ACoordinatorOfAnotherAuthorityGetsNoToken) {
   ExpectNextJobSucceeds();
 }
 
+TEST_F(JoinTest, AnswersThatAreNotReadCountUntilTheyAreCutOff) {
+  StartIssuing("24");
+  const std::string method = "/adjoin.WorkerLink/ReadAuthorities";
+  grpc::SslCredentialsOptions roots;
+  roots.pem_root_certs = ReadFile(Files("server").ca);
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 5);  // so much is sent to one who reads nothing
+  grpc::GenericStub stub(grpc::CreateCustomChannel(cluster_->address(), grpc::SslCredentials(roots), arguments));
+  grpc::CompletionQueue queue;
+  std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
+  std::vector<std::unique_ptr<grpc::GenericClientAsyncReaderWriter>> calls;
+  const auto finish_step = [&] {
+    void* tag = nullptr;
+    bool ok = false;
+    return queue.Next(&tag, &ok) && ok;
+  };
+  for (int i = 0; i < 60; ++i) {
+    contexts.push_back(std::make_unique<grpc::ClientContext>());
+    calls.push_back(stub.PrepareCall(contexts.back().get(), method, &queue));
+    calls.back()->StartCall(nullptr);
+    ASSERT_TRUE(finish_step());
+    grpc::Slice slice(OnlyHeader());
+    calls.back()->Write(grpc::ByteBuffer(&slice, 1), nullptr);
+    ASSERT_TRUE(finish_step());
+  }
+  const auto becomes = [&](grpc::StatusCode code) {
+    grpc::Status status;
+    const Deadline deadline = Within(60);
+    do {
+      status = RawCall(Channel(grpc::SslCredentials(roots)), method, OnlyHeader());
+    } while (status.error_code() != code && !deadline.Expired());
+    EXPECT_EQ(status.error_code(), code) << status.error_message();
+    return status.error_message();
+  };
+  EXPECT_THAT(becomes(grpc::StatusCode::RESOURCE_EXHAUSTED), HasSubstr("calls of those who have shown nothing"));
+  becomes(grpc::StatusCode::OK);
+  EXPECT_THAT(RawCall(Channel(grpc::SslCredentials(roots)), method, "\xff\xff").error_message(),
+              HasSubstr("the request is no message of this protocol"));
+  for (auto& context : contexts) context->TryCancel();
+  queue.Shutdown();
+  while (finish_step()) {
+  }
+}
+
 // It would outlive its own end, and what its authority revokes.
 TEST_F(JoinTest, ACertificateOfMakeCertsIsNotRenewed) {
   StartIssuing("24");
