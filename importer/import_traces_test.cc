@@ -137,6 +137,29 @@ TEST(ImportTracesTest, JobsCanBeReadWhateverIsInATrace) {
       HasSubstr("has the attribute part\\xff; right would be a name of UTF-8"));
 }
 
+TEST(ImportTracesTest, OutlinesOperatorsWhoseShapesAreNotKnown) {
+  for (const char* line : {"return ops.mine.filter(x)", "return ops.mine.filter(ops.mine.other(x))",
+                           "y = ops.mine.filter(x)\n    return torch.relu(y)",
+                           "y = ops.mine.filter(x)\n    return torch.add(y, ops.mine.other(y), alpha=1)",
+                           "y = ops.mine.filter(x)\n    return torch.view(y, [2, 3])",
+                           "y = ops.mine.filter(x)\n    return torch.squeeze(y, 0)",
+                           "y = ops.mine.filter(x)\n    return torch.matmul(y, torch.t(y))",
+                           "y = ops.mine.filter(x)\n    return torch.cat([torch.relu(x), y], 1)"}) {
+    const auto file = OpenModelFile(TraceOf("part", line), {{{2, 3}, std::nullopt}});
+    ASSERT_TRUE(file.ok()) << line << ": " << file.status();
+    EXPECT_THAT(std::string(ImportModel(*file->archive, file->graph, {.inputs = {}}).status().message()),
+                HasSubstr("mine.filter"))
+        << line;
+    const auto model = ImportModel(*file->archive, file->graph, {.inputs = {}, .outline = true});
+    ASSERT_TRUE(model.ok()) << line << ": " << model.status();
+    ASSERT_EQ(model->outputs.size(), 1) << line;
+    EXPECT_EQ(model->outputs[0], model->layers.back().name()) << line;
+    const auto job = JobText(*model, {.name = "made", .weights = "", .archive = "made.pt"});
+    ASSERT_TRUE(job.ok()) << line << ": " << job.status();
+    EXPECT_TRUE(ParseSpec(*job, "job").ok()) << *job << ParseSpec(*job, "job").status();
+  }
+}
+
 TEST(ImportTracesTest, RefusesScripts) {
   EXPECT_THAT(Error("traced_scripted.pt", {"2x4"}),
               AllOf(HasSubstr("code/__torch__.py:"), HasSubstr("__torch__.Scripted.forward has `if`"),

@@ -54,7 +54,7 @@ ConstantResults Gathered(const ConstantCall& call, const ConstantView& input, co
 // Index numbers, from the first, of a dim. Errors: one is not there.
 absl::StatusOr<std::vector<int64_t>> IndicesOf(const ConstantCall& call, const ConstantView& indices, int64_t extent) {
   if (indices.dtype != DType::kInt64 && indices.dtype != DType::kInt32) {
-    // PyTorch takes uint8 for a mask, as bool.
+    // x[indices] of uint8 is a mask to PyTorch, as of bool.
     return NotComputed("its indices are of ", ToString(indices.dtype), "; right would be whole numbers, of int64");
   }
   ADJOIN_ASSIGN_OR_RETURN(std::vector<int64_t> values, call.workspace.Wholes(indices));

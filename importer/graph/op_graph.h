@@ -51,7 +51,8 @@ struct OpArgument {
 
 struct OpModule {
   std::string path, type;  // "layer1.0.relu", "torch.nn.modules.activation.ReLU"
-  // The one that it ran in; null of the outermost. Nodes share them: a stack of its own in each would be gigabytes.
+  // The one that it ran in; null of the outermost. The nodes of a trace share them: a stack of its own in each would be
+  // gigabytes.
   std::shared_ptr<const OpModule> outer;
 };
 

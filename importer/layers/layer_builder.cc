@@ -110,6 +110,9 @@ absl::Status LayerBuilder::CheckReadable(const std::string& value) const {
 
 absl::StatusOr<ValueView> LayerBuilder::ViewOf(const std::string& value) const {
   ADJOIN_RETURN_IF_ERROR(CheckReadable(value));
+  if (!ValueOf(value).IsShapeKnown()) {
+    return absl::InvalidArgumentError(absl::StrCat("the shape of its tensor ", PrintableText(value), " is not known"));
+  }
   return ValueOf(value).view;
 }
 
@@ -138,6 +141,7 @@ std::string LayerBuilder::StepLayer(const std::string& source, Layer layer, cons
 }
 
 absl::StatusOr<std::string> LayerBuilder::Materialize(Value value) {
+  if (!value.IsShapeKnown()) return value.source;
   if (!value.view.HasBatch()) value.view = value.view.WithDim(0).WithBatch(0);
   if (value.view.dims() == 1) value.view = value.view.WithDim(1);  // one number a sample
   ADJOIN_ASSIGN_OR_RETURN(const ViewSteps steps, value.view.Steps());

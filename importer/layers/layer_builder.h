@@ -113,7 +113,9 @@ class LayerBuilder {
   void Declare(const std::string& name, std::vector<int64_t> shape, const std::string& like);
   absl::StatusOr<std::string> Reordered(const std::string& value, const std::vector<int64_t>& order);
   // True where `value` follows of parameters alone.
-  bool IsOfParameters(const std::string& value) const { return IsLayer(value) && !ValueOf(value).view.HasBatch(); }
+  bool IsOfParameters(const std::string& value) const {
+    return IsLayer(value) && ValueOf(value).IsShapeKnown() && !ValueOf(value).view.HasBatch();
+  }
 
   // The node's first output is a value in another shape, or in another order.
   absl::StatusOr<ValueView> ViewOf(const std::string& value) const;
@@ -206,6 +208,8 @@ class LayerBuilder {
     ValueView view;      // of its output
     // What the layers are called that change its shape and its order.
     std::string reshape_name, permute_name;
+    // False: the program does not tell it. Then only a layer without a shape of its own can read it.
+    bool IsShapeKnown() const { return !view.base().empty(); }
   };
   struct OwnParameterValue {
     std::string value;  // of the graph

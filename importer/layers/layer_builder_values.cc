@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
+#include "base/printable_text.h"
 #include "base/status_macros.h"
 #include "importer/layers/layer_builder.h"
 
@@ -67,7 +68,8 @@ absl::StatusOr<AlignedInputs> LayerBuilder::Align(const std::vector<std::string>
   std::vector<std::pair<std::string, ValueView>> views;
   size_t dims = 0;
   for (const std::string& name : values) {
-    ADJOIN_ASSIGN_OR_RETURN(ValueView view, ViewOf(name));
+    ADJOIN_RETURN_IF_ERROR(CheckReadable(name));
+    ValueView view = ValueOf(name).view;
     dims = std::max(dims, view.dims());
     views.emplace_back(name, std::move(view));
   }
@@ -81,7 +83,9 @@ absl::StatusOr<AlignedInputs> LayerBuilder::Align(const std::vector<std::pair<st
   AlignedInputs aligned;
   bool first = true;
   aligned.of_parameters = !values.empty();
-  for (const auto& [name, view] : values) aligned.of_parameters = aligned.of_parameters && !view.HasBatch();
+  for (const auto& [name, view] : values) {
+    aligned.of_parameters = aligned.of_parameters && ValueOf(name).IsShapeKnown() && !view.HasBatch();
+  }
   for (const auto& [name, view] : values) {
     if (!view.HasBatch()) continue;
     const size_t dim = view.BatchDim();
@@ -99,8 +103,12 @@ absl::StatusOr<AlignedInputs> LayerBuilder::Align(const std::vector<std::pair<st
   for (const auto& [name, view] : values) {
     ADJOIN_RETURN_IF_ERROR(CheckReadable(name));
     Value value = ValueOf(name);
+    const bool known = value.IsShapeKnown();
+    if (!known && aligned.moved) {
+      return absl::InvalidArgumentError(absl::StrCat("the shape of its tensor ", PrintableText(name), " is not known"));
+    }
     value.view = aligned.moved ? view.BatchFirst() : view;
-    if (!view.HasBatch() && !aligned.of_parameters) {
+    if (known && !view.HasBatch() && !aligned.of_parameters) {
       // Beside the batch of the others, and beside what is in one dim with it.
       if (aligned.batch_dim >= view.dims()) return absl::InvalidArgumentError("its inputs have other numbers of dims");
       if (view.shape()[aligned.batch_dim] != 1) {

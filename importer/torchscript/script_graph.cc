@@ -29,12 +29,38 @@ absl::Status Bad(const OpNode& node, absl::string_view what) {
 // Whether an operator of ATen without a schema may change the list or dict that is its first argument, as append and
 // _set_item do. Those that return something new are few.
 bool MayChangeList(const ScriptCall& call) {
-  static const auto* harmless =
-      new std::set<std::string>{"atleast_1d",       "atleast_2d",   "atleast_3d",   "block_diag", "broadcast_tensors",
-                                "cartesian_prod",   "chain_matmul", "column_stack", "dstack",     "hstack",
-                                "linalg_multi_dot", "pad_sequence", "row_stack",    "vstack"};
-  if (!call.target.empty() || call.places.empty() || harmless->count(call.op) > 0) return false;
-  return call.places[0].kind == Kind::kList || call.places[0].kind == Kind::kDict;
+  static const auto* harmless = new std::set<std::string>{"__contains__",
+                                                          "__getitem__",
+                                                          "_stack",
+                                                          "align_tensors",
+                                                          "atleast_1d",
+                                                          "atleast_2d",
+                                                          "atleast_3d",
+                                                          "block_diag",
+                                                          "broadcast_tensors",
+                                                          "cartesian_prod",
+                                                          "chain_matmul",
+                                                          "column_stack",
+                                                          "count",
+                                                          "dstack",
+                                                          "hstack",
+                                                          "index",
+                                                          "items",
+                                                          "keys",
+                                                          "linalg_multi_dot",
+                                                          "list",
+                                                          "pad_sequence",
+                                                          "row_stack",
+                                                          "values",
+                                                          "vstack"};
+  if (!call.target.empty() || harmless->count(call.op) > 0) return false;
+  const auto may_change = [](const ScriptValue& value) {
+    return value.kind == Kind::kList || value.kind == Kind::kDict;
+  };
+  // PyTorch writes it by its place.
+  return call.places.empty() ? std::any_of(call.names.begin(), call.names.end(),
+                                           [&](const auto& argument) { return may_change(argument.second); })
+                             : may_change(call.places[0]);
 }
 
 }  // namespace
@@ -120,9 +146,10 @@ absl::Status ScriptGraph::SetArguments(ScriptCall& call, const OpModules& module
   const std::vector<AtenSchema>& schemas = AtenSchemasOf(node.op);
   if (!call.target.empty() || schemas.empty()) {
     if (MayChangeList(call)) {
-      return Bad(node, absl::StrCat("it is not known, and may change the ",
-                                    call.places[0].kind == Kind::kDict ? "dict" : "list",
-                                    " that it is given; right would be a list that is written whole, such as [a, b]"));
+      const bool dict = !call.places.empty() && call.places[0].kind == Kind::kDict;
+      return Bad(node, absl::StrCat("it is not known, and may change the ", dict ? "dict" : "list",
+                                    " that it is given; right would be ", dict ? "tensors" : "a list",
+                                    dict ? "" : " that is written whole, such as [a, b]"));
     }
     // It is refused by its name, and reads these tensors. What works in place changes the first one.
     std::vector<ScriptValue*> values;

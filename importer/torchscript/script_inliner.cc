@@ -95,8 +95,8 @@ class Inliner {
     if (examples.size() != names.size()) {
       return absl::InvalidArgumentError(absl::StrCat(
           archive_.path(), ": a file of torch.jit.save does not tell the extents of its arguments, which are ",
-          names.size(), " (", absl::StrJoin(names, ", "), "), and --example-shape has ", examples.size(),
-          "; right would be those that it was traced with, such as --example-shape 2x3x64x64"));
+          names.size(), " (", PrintableText(absl::StrJoin(names, ", "), kMaxShown), "), and --example-shape has ",
+          examples.size(), "; right would be those that it was traced with, such as --example-shape 2x3x64x64"));
     }
     Values arguments;
     for (size_t i = 0; i < examples.size(); ++i) {
@@ -181,18 +181,11 @@ class Inliner {
   }
 
   absl::StatusOr<ScriptValue> RunBody(const ScriptMethod& method, Frame& frame) {
-    // A list is taken apart by a later statement: "_1 = torch.chunk(x, 2)", "a, b, = _1".
-    std::map<absl::string_view, size_t> parts;
-    for (const ScriptStatement& statement : method.body) {
-      if (statement.unpacks && statement.value.kind == Form::kName) {
-        parts[statement.value.text] = statement.targets.size();
-      }
-    }
     for (const ScriptStatement& statement : method.body) {
       frame.unpacked = statement.returns ? 1 : statement.targets.size();
-      if (frame.unpacked == 1) {
-        const auto found = parts.find(statement.returns ? "" : statement.targets[0]);
-        if (found != parts.end()) frame.unpacked = found->second;
+      if (frame.unpacked == 1 && !statement.returns && statement.value.kind == Form::kCall) {
+        const auto found = method.unpacked.find(statement.targets[0]);
+        if (found != method.unpacked.end()) frame.unpacked = found->second;
       }
       ADJOIN_ASSIGN_OR_RETURN(ScriptValue value, Evaluate(statement.value, frame));
       if (statement.returns) return value;

@@ -179,6 +179,9 @@ class Parser {
       ADJOIN_ASSIGN_OR_RETURN(statement.value, Values());
     }
     if (!Accept(Token::kNewline)) return Bad("the end of the line");
+    if (statement.unpacks && statement.value.kind == Kind::kName) {
+      method.unpacked[statement.value.text] = statement.targets.size();
+    }
     method.body.push_back(std::move(statement));
     return absl::OkStatus();
   }

@@ -65,6 +65,8 @@ struct ScriptMethod {
   int line = 0;
   std::vector<ScriptParameter> parameters;
   std::vector<ScriptStatement> body;
+  // How many values a name has that a later statement takes apart: "_1 = torch.chunk(x, 2)", "a, b, = _1".
+  std::map<std::string, size_t> unpacked;
   // What a trace does not have, such as "if", and its line; "" where there is none. The body is not whole then.
   std::string control;
   int control_line = 0;
