@@ -177,9 +177,10 @@ absl::StatusOr<std::shared_ptr<const Authorities::Store>> Authorities::Read(cons
   if (store->authorities.empty())
     return absl::InvalidArgumentError(absl::StrCat(file, " holds no certificate in PEM format"));
   if (const size_t all = CountCertificates(pem); all != store->authorities.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(file, " holds ", all, " certificates, of which ", store->authorities.size(),
-                     " can be read: the next one is damaged or cut off, or there are more than ", kMostAuthorities));
+    return absl::InvalidArgumentError(absl::StrCat(
+        file, " holds ", all, " certificates, of which ", store->authorities.size(),
+        " can be read: the next one is damaged or cut off, is a TRUSTED CERTIFICATE, or there are more than ",
+        kMostAuthorities));
   }
   std::vector<std::string> names;
   for (const X509Ptr& certificate : store->authorities) {
@@ -208,6 +209,17 @@ absl::StatusOr<std::shared_ptr<const Authorities::Store>> Authorities::Read(cons
   }
   if (revoked > 0) store->revoked = absl::StrCat("; revoked by them: ", revoked, " certificates");
   return store;
+}
+
+std::string ListsOf(const std::string& authority, const std::string& lists) {
+  const std::vector<X509Ptr> signer = ParsePem(authority, 1);
+  std::vector<CrlPtr> all;
+  ParseRevocationLists(lists, all);
+  std::string own;
+  for (const CrlPtr& list : all) {
+    if (!signer.empty() && HasSigned(signer[0].get(), list.get())) own += PemOf(list.get());
+  }
+  return own;
 }
 
 absl::StatusOr<std::unique_ptr<Authorities>> Authorities::Open(const std::string& file) {

@@ -76,6 +76,9 @@ class Authorities {
 // Reads a certificate without judging who has signed it, or when it counts. Errors: kUnauthenticated (there is none).
 absl::StatusOr<Certificate> ReadCertificate(const std::string& pem);
 
+// Returns the revocation lists among `lists` that the authority has signed; both PEM. Empty: none.
+std::string ListsOf(const std::string& authority, const std::string& lists);
+
 // Checks that the certificate names `host`, a name or an IP address. Errors: kUnauthenticated.
 absl::Status CheckHost(const std::string& pem, const std::string& host);
 

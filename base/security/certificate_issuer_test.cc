@@ -240,10 +240,13 @@ TEST_F(CertificateIssuerTest, AuthoritiesAreShownAsTheyAreTrustedAndWithoutWhatE
   auto authorities = Authorities::Open(folder_ + "/all.pem");
   ASSERT_TRUE(authorities.ok()) << authorities.status();
   const std::string shown = (*authorities)->Pem();
-  EXPECT_THAT(shown, Not(HasSubstr("KEY")));
+  EXPECT_THAT(shown, Not(HasSubstr("PRIVATE KEY")));
   EXPECT_THAT(shown, Not(HasSubstr("# ours")));
   EXPECT_THAT(shown, HasSubstr(other));
   EXPECT_THAT(shown, HasSubstr("BEGIN X509 CRL"));
+  EXPECT_THAT(ListsOf(own, shown), HasSubstr("BEGIN X509 CRL"));
+  EXPECT_EQ(ListsOf(other, shown), "") << "it is another one's";
+  EXPECT_EQ(ListsOf(own, other), "");
   Write("shown.pem", shown);
   EXPECT_TRUE(Authorities::Open(folder_ + "/shown.pem").ok());
   EXPECT_EQ(CheckHasNoPrivateKey(folder_ + "/shown.pem"), absl::OkStatus());
@@ -274,11 +277,14 @@ TEST_F(CertificateIssuerTest, WhatAnEarlierListHasStaysRevoked) {
                                "-subj \"$(openssl x509 -in certs/ca.pem -noout -subject -nameopt compat | ",
                                "cut -d= -f2-)\" -days 20 -addext keyUsage=critical,keyCertSign,cRLSign ",
                                "-out namesake/ca.pem && ", make, "namesake --client user eve && ", make,
-                               "namesake --revoke user-eve && cat namesake/ca.pem >> certs/ca.pem")),
+                               "namesake --revoke user-eve && ",
+                               "{ echo '# first'; sed 's/^-----END.*/&\\n\\n# between/' certs/ca.pem; ",
+                               "cat namesake/ca.pem; echo '# last'; } > all && mv all certs/ca.pem")),
             0)
       << Read("err");
   ASSERT_EQ(Shell(make + "certs --revoke user-bob"), 0) << Read("err");
   EXPECT_THAT(Read("out"), HasSubstr("kept from the list in certs/ca.pem"));
+  for (const char* text : {"# first", "# between", "# last"}) EXPECT_THAT(Read("certs/ca.pem"), HasSubstr(text));
   EXPECT_THAT(why("user-alice.pem.revoked"), HasSubstr("was revoked on"));
   EXPECT_THAT(why("user-bob.pem.revoked"), HasSubstr("was revoked on"));
   ASSERT_EQ(Shell("cp namesake/user-eve.pem.revoked certs/eve.pem"), 0);

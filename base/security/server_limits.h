@@ -15,8 +15,8 @@ namespace adjoin {
 inline constexpr int kMaxMetadataBytes = 8 << 10;
 // The most calls at once on one connection: a daemon has one stream and at most 16 uploads, a command one or two.
 inline constexpr int kMaxCallsPerConnection = 100;
-// The most threads for all connections. A daemon's stream and a health check hold none; every other call holds one for
-// as long as it lasts, as an `adjoin follow` or an upload of results. Admission keeps well below it
+// The most threads for all connections. A daemon's stream, a health check and a first contact hold none; every other
+// call holds one for as long as it lasts, as an `adjoin follow` or an upload of results. Admission keeps well below it
 // (coordinator/services/access.h).
 inline constexpr int kMaxServerThreads = 8000;
 // The most memory for messages in flight on all connections.

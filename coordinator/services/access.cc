@@ -53,8 +53,8 @@ constexpr Right kRights[] = {
     {"Connect", kWorker, CallKind::kDaemon},
     {"UploadArtifact", kWorker, CallKind::kUpload},
     {"RenewCertificate", kWorker},
-    {"ReadAuthorities", kEveryone, CallKind::kForEveryone},
-    {"JoinNode", kEveryone, CallKind::kForEveryone},
+    {"ReadAuthorities", kEveryone, CallKind::kFirstContact},
+    {"JoinNode", kEveryone, CallKind::kJoin},
 };
 
 constexpr std::pair<absl::string_view, Role> kRoleNames[] = {
@@ -95,10 +95,14 @@ absl::string_view PluralOf(CallKind kind) {
     case CallKind::kStream: return "streams (follow, logs, events, get)";
     case CallKind::kUpload: return "uploads";
     case CallKind::kDaemon: return "daemons' streams";
-    case CallKind::kForEveryone: return "calls of those who have shown nothing";
+    case CallKind::kFirstContact: return "calls of those who have shown nothing";
+    case CallKind::kJoin: return "calls to join";
   }
   return "";
 }
+
+// "at ipv4:10.0.0.7" of "ipv4:10.0.0.7:51234". No name of a caller has a space.
+std::string HostOf(const std::string& peer) { return absl::StrCat("at ", peer.substr(0, peer.rfind(':'))); }
 
 bool OwnsOrAdmin(const Caller& caller, const std::string& owner) {
   if (caller.local || caller.role == Role::kAdmin) return true;
@@ -119,7 +123,8 @@ absl::string_view NameOf(Role role) {
 }
 
 std::string ToString(const Caller& caller) {
-  if (caller.unknown) return "a caller who has shown nothing";
+  if (caller.unknown)
+    return absl::StrCat("a caller who has shown nothing", caller.name.empty() ? "" : ", ", caller.name);
   return caller.local ? "a local caller" : absl::StrCat(NameOf(caller.role), " ", caller.name);
 }
 
@@ -282,10 +287,10 @@ absl::StatusOr<Admitted> Access::Admit(const grpc::ServerContextBase& context, a
 absl::StatusOr<Admitted> Access::AdmitAnyone(const grpc::ServerContextBase& context, absl::string_view method) {
   Caller caller;
   caller.unknown = true;
+  caller.name = HostOf(context.peer());
   const CallKind kind = KindOf(method);
-  absl::Status status = kind == CallKind::kForEveryone
-                            ? Enter(caller, kind)
-                            : absl::PermissionDeniedError(absl::StrCat(method, " is not for everyone"));
+  absl::Status status = IsForEveryone(kind) ? Enter(caller, kind)
+                                            : absl::PermissionDeniedError(absl::StrCat(method, " is not for everyone"));
   if (status.ok()) return Admitted(this, std::move(caller), kind, {});
   LogRefused(context.peer(), method, status);
   return status;

@@ -37,11 +37,11 @@ enum class Role { kAdmin, kUser, kWorker, kViewer };
 absl::string_view NameOf(Role role);  // "user"
 
 struct Caller {
-  std::string name;  // empty where `local`
+  std::string name;  // empty where `local`; of an `unknown` one where it is, "at ipv4:10.0.0.7"
   Role role = Role::kViewer;
-  bool local = false;    // over plain text on loopback: may do all that workers and admins may
-  bool unknown = false;  // has shown nothing, and may call what is for everyone
-  std::string serial;    // of the certificate that was shown, as Certificate::serial; empty: none was
+  bool local = false;       // over plain text on loopback: may do all that workers and admins may
+  bool unknown = false;     // has shown nothing, and may call what is for everyone
+  std::string serial = "";  // of the certificate that was shown, as Certificate::serial; empty: none was
 };
 std::string ToString(const Caller& caller);  // "user alice"
 
@@ -65,12 +65,14 @@ absl::Status CheckWorkerName(const Caller& caller, const std::string& hello_name
 
 class Access;
 
-// What a call costs the server. All but a daemon's hold a thread: a short one for moments, a submission until the job's
-// data are checked, a removal until its files are gone (counted with submissions), a stream and an upload for as long
-// as the other side wants. Calls for everyone are short, and have a limit of their own: strangers together are one
-// caller.
-enum class CallKind { kShort, kSubmission, kStream, kUpload, kDaemon, kForEveryone };
-inline constexpr int kCallKinds = 6;
+// What a call costs the server. All but a daemon's and the first contact of one who joins hold a thread: a short one
+// for moments, a submission until the job's data are checked, a removal until its files are gone (counted with
+// submissions), a stream and an upload for as long as the other side wants. A first contact counts until its answer is
+// read, for some seconds at most. Strangers are counted by their addresses.
+enum class CallKind { kShort, kSubmission, kStream, kUpload, kDaemon, kFirstContact, kJoin };
+inline constexpr int kCallKinds = 7;
+// Those of callers who have shown nothing.
+inline bool IsForEveryone(CallKind kind) { return kind == CallKind::kFirstContact || kind == CallKind::kJoin; }
 CallKind KindOf(absl::string_view method);  // kShort for one that is not known
 
 // What a caller has shown.
@@ -122,7 +124,8 @@ class Access {
         {100, 1000},                               // kStream
         {100, 500},                                // kUpload
         {20, std::numeric_limits<size_t>::max()},  // kDaemon
-        {50, 50},                                  // kForEveryone
+        {20, 400},                                 // kFirstContact
+        {20, 50},                                  // kJoin
     }};
     absl::Duration look = absl::Seconds(1);       // how often open calls are checked again (Admitted::WhenOver)
     absl::Duration end_grace = absl::Seconds(5);  // for a call to end by itself

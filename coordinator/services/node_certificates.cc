@@ -122,7 +122,8 @@ absl::StatusOr<std::string> NodeCertificates::OwnPin(const std::string& authorit
   absl::StatusOr<std::string> pin = PinOfAuthority(own, authorities);
   if (pin.ok()) return pin;
   return absl::FailedPreconditionError(
-      "nodes could not trust the coordinator: its --tls-cert is signed by none of the authorities in its --tls-ca");
+      "nodes could not trust the coordinator: its --tls-cert is signed by none of the authorities in its --tls-ca, "
+      "or has expired");
 }
 
 absl::StatusOr<std::string> NodeCertificates::TrustedAuthorities() const {

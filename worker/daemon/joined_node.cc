@@ -34,7 +34,8 @@ namespace {
 constexpr std::chrono::seconds kCallTimeout{20};
 constexpr absl::Duration kFirstPause = absl::Seconds(1);
 constexpr absl::Duration kLongestPause = absl::Seconds(60);
-constexpr absl::Duration kLook = absl::Seconds(30);  // clocks may be set
+constexpr absl::Duration kLook = absl::Seconds(30);          // clocks may be set
+constexpr absl::Duration kAfterRefusal = absl::Minutes(10);  // what was wrong may have been mended
 constexpr size_t kMostPemBytes = size_t{1} << 20;
 
 std::string ReadText(const std::string& file) {
@@ -42,8 +43,9 @@ std::string ReadText(const std::string& file) {
   return std::string((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
 }
 
-// Its owner alone may read the file; it is in a folder that only they may enter.
-absl::Status WriteSecret(const std::string& path, const std::string& text) {
+// Its owner alone may read the file; it is in a folder that only they may enter. What was written is there also after a
+// loss of power.
+absl::Status WriteDurably(const std::string& path, const std::string& text) {
   ADJOIN_ASSIGN_OR_RETURN(NewFile file, NewFile::Begin(path, NewFile::Over::kRegularFile));
   if (chmod(file.partial().c_str(), 0600) != 0) {
     return absl::UnavailableError(absl::StrCat(path, " cannot be kept from other users"));
@@ -139,7 +141,7 @@ absl::StatusOr<std::unique_ptr<JoinedNode>> JoinedNode::Join(Options options, co
   while (true) {
     const absl::Status status = node->Prepare();
     if (status.ok()) break;
-    if (!node->NeedsToken() && Authorities::Open(node->files_.ca).ok()) {
+    if (node->CheckPair(node->files_.cert, node->files_.ca).ok()) {
       LogWarning(absl::StrCat("keeps its certificate, since it cannot join with the new token: ",
                               std::string(status.message())));
       break;
@@ -157,7 +159,15 @@ absl::StatusOr<std::unique_ptr<JoinedNode>> JoinedNode::Join(Options options, co
 
 absl::Status JoinedNode::Prepare() {
   if (NeedsToken() || HasNewToken()) return JoinOnce();
-  return RepairAuthorities();
+  absl::Status usable = RepairAuthorities();
+  if (usable.ok()) usable = CheckPair(files_.cert, files_.ca);
+  if (usable.ok()) return usable;
+  // The authorities are others than those that it was issued by.
+  const absl::Status joined = JoinOnce();
+  if (joined.ok()) return joined;
+  return absl::Status(joined.code(),
+                      absl::StrCat("the certificate in ", files_.cert, " is of no use: ", std::string(usable.message()),
+                                   "; and it cannot join anew: ", std::string(joined.message())));
 }
 
 // A pair that is damaged, or whose name was another one's, is as none.
@@ -170,7 +180,8 @@ bool JoinedNode::NeedsToken() const {
 // A node that was revoked joins with a token that is made for it afterwards.
 bool JoinedNode::HasNewToken() const {
   const absl::StatusOr<JoinToken> token = ReadToken(options_.token_file);
-  return token.ok() && token->id != ReadText(File("token-id")) && token->text != refused_;
+  return token.ok() && token->id != ReadText(File("token-id")) &&
+         (token->text != refused_ || absl::Now() >= refused_until_);
 }
 
 absl::Status JoinedNode::CheckPair(const std::string& pair, const std::string& authorities_file) const {
@@ -188,7 +199,7 @@ absl::StatusOr<KeyAndRequest> JoinedNode::KeptKey(const std::string& file) {
   absl::StatusOr<KeyAndRequest> own = MakeRequest(ReadText(file));
   if (own.ok()) return own;
   ADJOIN_ASSIGN_OR_RETURN(own, MakeKeyAndRequest());
-  ADJOIN_RETURN_IF_ERROR(WriteSecret(file, own->key_pem));
+  ADJOIN_RETURN_IF_ERROR(WriteDurably(file, own->key_pem));
   return own;
 }
 
@@ -205,13 +216,9 @@ absl::StatusOr<std::string> JoinedNode::FetchAuthority(const std::string& pin) {
         "the coordinator at ", options_.coordinator.ToString(),
         " is not the one that made the token: ", std::string(pinned.status().message()), "; the token was not sent"));
   }
-  // The file may have the authority's revocation list.
-  if (Authorities::Open(files_.ca).ok() &&
-      FindPinned(ReadText(files_.ca), absl::AsciiStrToLower(pin), absl::Now()).ok()) {
-    return files_.ca;
-  }
+  // What it has revoked, as it was known here, still counts. Other authorities do not: the token names this one.
   const std::string file = File("joining-ca.pem");
-  ADJOIN_RETURN_IF_ERROR(WriteFileAtomically(file, *pinned));
+  ADJOIN_RETURN_IF_ERROR(WriteDurably(file, *pinned + ListsOf(*pinned, ReadText(files_.ca))));
   return file;
 }
 
@@ -229,7 +236,10 @@ absl::Status JoinedNode::RepairAuthorities() {
 absl::Status JoinedNode::JoinOnce() {
   ADJOIN_ASSIGN_OR_RETURN(const JoinToken token, ReadToken(options_.token_file));
   const absl::Status status = JoinWith(token);
-  if (!status.ok() && !MayPass(status)) refused_ = token.text;
+  if (!status.ok() && !MayPass(status)) {
+    refused_ = token.text;
+    refused_until_ = absl::Now() + kAfterRefusal;
+  }
   return status;
 }
 
@@ -238,8 +248,10 @@ absl::Status JoinedNode::JoinWith(const JoinToken& token) {
   if (options_.authorities_file.empty()) {
     ADJOIN_ASSIGN_OR_RETURN(trusted, FetchAuthority(token.pin));
   }
-  // The key of a join whose answer got lost is used again: the token then counts once.
+  // The key of a join whose answer got lost is used again: the token then counts once. One whose certificate has come
+  // is that of an earlier token.
   const std::string key_file = File("joining.key");
+  if (ReadText(File("token-id")) != token.id && CheckKey(files_.cert, key_file).ok()) remove(key_file.c_str());
   ADJOIN_ASSIGN_OR_RETURN(const KeyAndRequest own, KeptKey(key_file));
   ADJOIN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::ChannelCredentials> credentials,
                           CredentialsWithoutCertificate(options_.coordinator, trusted));
@@ -283,7 +295,7 @@ absl::Status JoinedNode::Install(const std::string& key_pem, const NodeCertifica
   if (issued.certificates().size() > kMostPemBytes || issued.authorities().size() > kMostPemBytes) {
     return absl::InternalError("the coordinator sent a certificate that is too long");
   }
-  ADJOIN_RETURN_IF_ERROR(WriteSecret(next, key_pem + issued.certificates()));
+  ADJOIN_RETURN_IF_ERROR(WriteDurably(next, key_pem + issued.certificates()));
   if (const absl::Status fits = CheckKey(next, next); !fits.ok()) {
     return absl::InternalError(
         absl::StrCat("the coordinator sent a certificate that is of no use: ", std::string(fits.message())));
@@ -296,7 +308,7 @@ absl::Status JoinedNode::Install(const std::string& key_pem, const NodeCertifica
       LogWarning(absl::StrCat("the authorities that the coordinator sent are not taken: none of them is one in ",
                               trusted, ", which stay; where they are right, let this node join with a new token"));
     }
-    ADJOIN_RETURN_IF_ERROR(WriteFileAtomically(next_ca, shares ? issued.authorities() : known));
+    ADJOIN_RETURN_IF_ERROR(WriteDurably(next_ca, shares ? issued.authorities() : known));
   }
   if (const absl::Status usable = CheckPair(next, takes_authorities ? next_ca : files_.ca); !usable.ok()) {
     return absl::FailedPreconditionError(absl::StrCat(
@@ -329,12 +341,18 @@ void JoinedNode::RenewUntilStopped() {
       const auto stopping = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_; };
       if (changed_.Wait(mutex_, Deadline::After(wait), stopping)) return;
     }
-    const bool joins = NeedsToken() || HasNewToken();
+    bool joins = NeedsToken() || HasNewToken();
     if (const absl::Duration due = UntilDue(); !joins && due > absl::ZeroDuration()) {
       wait = std::min(due, kLook);
       continue;
     }
-    const absl::Status status = joins ? JoinOnce() : Renew();
+    absl::Status status = joins ? JoinOnce() : Renew();
+    if (!status.ok() && joins && !NeedsToken() && UntilDue() <= absl::ZeroDuration()) {
+      // What it has must not end because of a token that cannot be used yet.
+      LogWarning(absl::StrCat("it cannot join with its new token yet: ", std::string(status.message())));
+      joins = false;
+      status = Renew();
+    }
     wait = status.ok() ? kFirstPause : pause;
     pause = status.ok() ? kFirstPause : std::min(2 * pause, kLongestPause);
     if (status.ok()) continue;

@@ -59,7 +59,7 @@ class JoinedNode {
   // There is no certificate of this node, or it has expired: only a token gets another one. One that the authorities'
   // file does not vouch for is none of these, as that file may be damaged.
   bool NeedsToken() const;
-  // The file of the join token has another one than the last that this node joined with, or was refused with.
+  // The file of the join token has another one than the last that this node joined with, or was refused with of late.
   bool HasNewToken() const;
   // Checks that the file `pair` has a key and a certificate of this node that the authorities in a file vouch for.
   absl::Status CheckPair(const std::string& pair, const std::string& authorities_file) const;
@@ -83,7 +83,9 @@ class JoinedNode {
   absl::Duration UntilDue() const;
 
   const Options options_;
-  std::string refused_;  // the last token that was; used by Join, and then by the thread
+  // The last token that was, and when it is tried again; used by Join, and then by the thread.
+  std::string refused_;
+  absl::Time refused_until_ = absl::InfinitePast();
   const TlsFiles files_;
   absl::Mutex mutex_;
   MonotonicCondition changed_;

@@ -53,6 +53,7 @@ class Coordinator : public WorkerLink::Service {
   }
   grpc::Status JoinNode(grpc::ServerContext*, const JoinNodeRequest* request, JoinNodeResponse* response) override {
     absl::MutexLock lock(&mutex_);
+    if (takes_no_joins_) return grpc::Status(grpc::StatusCode::UNAVAILABLE, "later");
     tokens_.push_back(request->token());
     *response->mutable_header() = MakeHeader();
     return Issue(request->certificate_request(), joins_, response->mutable_issued());
@@ -72,6 +73,10 @@ class Coordinator : public WorkerLink::Service {
   void Lose(int answers) {
     absl::MutexLock lock(&mutex_);
     lost_ = answers;
+  }
+  void TakeNoJoins() {
+    absl::MutexLock lock(&mutex_);
+    takes_no_joins_ = true;
   }
   // The keys, by their hashes, of all joins or renewals, once there are `least` of them.
   std::vector<std::string> Renewals(size_t least) { return When(renewals_, least); }
@@ -103,6 +108,7 @@ class Coordinator : public WorkerLink::Service {
   std::string authorities_ ABSL_GUARDED_BY(mutex_);
   const std::unique_ptr<CertificateIssuer> issuer_;
   int lost_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool takes_no_joins_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::string> joins_, renewals_, tokens_;  // guarded by mutex_, too
 };
 
@@ -122,9 +128,9 @@ class JoinedNodeTest : public ::testing::Test {
     node_.reset();
     server_.reset();
   }
-  // On the same port where it has served before.
-  void Serve() {
-    const std::string base = folder_ + "/certs/";
+  // On the same port where it has served before. `certs`: the folder of its certificate.
+  void Serve(const std::string& certs = "certs") {
+    const std::string base = absl::StrCat(folder_, "/", certs, "/");
     auto credentials = MakeServerCredentials(endpoint_, {base + "ca.pem", base + "server.pem", base + "server.key"});
     ASSERT_TRUE(credentials.ok()) << credentials.status();
     grpc::ServerBuilder builder;
@@ -143,6 +149,11 @@ class JoinedNodeTest : public ::testing::Test {
     std::ofstream(folder_ + "/token") << token_ << "\n";
     std::filesystem::permissions(folder_ + "/token",
                                  std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  }
+  void MakeOtherCerts() {
+    const std::string make = absl::StrCat("cd ", folder_, " && ", getenv("TEST_SRCDIR"), "/", getenv("TEST_WORKSPACE"),
+                                          "/tools/make-certs other --server localhost,127.0.0.1 > log 2>&1");
+    ASSERT_EQ(system(make.c_str()), 0);
   }
   absl::Status Join() {
     node_.reset();
@@ -233,6 +244,48 @@ TEST_F(JoinedNodeTest, DamagedAuthoritiesAreFetchedAnewAndCostNoToken) {
   std::filesystem::remove(folder_ + "/token");
   EXPECT_THAT(std::string(Join().message()), HasSubstr("ca.pem holds no certificate"));
   EXPECT_NE(SerialInUse(), "");
+}
+
+TEST_F(JoinedNodeTest, OtherAuthoritiesNeedAnotherCertificate) {
+  ASSERT_EQ(Join(), absl::OkStatus());
+  node_.reset();
+  MakeOtherCerts();
+  std::filesystem::copy_file(folder_ + "/other/ca.pem", File("ca.pem"),
+                             std::filesystem::copy_options::overwrite_existing);
+  ASSERT_EQ(Join(), absl::OkStatus()) << "the token lets it in once more";
+  EXPECT_THAT(coordinator_->Joins(2), SizeIs(2));
+  EXPECT_THAT(ReadAll(File("ca.pem")), HasSubstr(ReadAll(folder_ + "/certs/ca.pem")));
+  node_.reset();
+  // Without a token it says what is wrong.
+  std::filesystem::copy_file(folder_ + "/other/ca.pem", File("ca.pem"),
+                             std::filesystem::copy_options::overwrite_existing);
+  std::filesystem::remove(folder_ + "/token");
+  const std::string why = std::string(Join().message());
+  EXPECT_THAT(why, HasSubstr("node.pem is of no use"));
+  EXPECT_THAT(why, HasSubstr("was signed by another authority"));
+  EXPECT_THAT(why, HasSubstr("no token can be read"));
+}
+
+TEST_F(JoinedNodeTest, TheTokenGoesToNobodyWhomItsAuthorityHasNotSigned) {
+  MakeOtherCerts();
+  // Known here, too, as while one authority takes the place of another.
+  std::filesystem::create_directories(folder_ + "/certificate");
+  std::ofstream(File("ca.pem")) << ReadAll(folder_ + "/other/ca.pem") << ReadAll(folder_ + "/certs/ca.pem");
+  server_.reset();
+  Serve("other");  // it tells the right authority
+  EXPECT_THAT(std::string(Join().message()), HasSubstr("not trusted"));
+  EXPECT_THAT(coordinator_->Tokens(0), SizeIs(0));
+}
+
+TEST_F(JoinedNodeTest, ANewTokenThatCannotBeUsedKeepsNoCertificateFromItsRenewal) {
+  ASSERT_EQ(Join(), absl::OkStatus());
+  coordinator_->Renewals(1);
+  node_.reset();
+  const size_t before = coordinator_->Renewals(0).size();
+  WriteToken("bbbbbbbbbbbb");
+  coordinator_->TakeNoJoins();
+  ASSERT_EQ(Join(), absl::OkStatus());
+  coordinator_->Renewals(before + 1);
 }
 
 TEST_F(JoinedNodeTest, AnAuthorityWithTheRightKeyThatHasNotSignedItselfIsNotTaken) {
