@@ -1,5 +1,7 @@
 #include "worker/session/session_progress.h"
 
+#include <algorithm>
+
 #include "base/process_memory.h"
 #include "primitives/comm/communicator.h"
 #include "primitives/tensor_memory.h"
@@ -31,6 +33,10 @@ void SessionProgress::StartPhase(const std::string& phase, int64_t total_steps, 
   last_report_ = Clock::time_point();
   total_steps_ = total_steps;
   first_step_ = steps_done;
+  last_step_ = phase_begin_;
+  step_ = steps_done;
+  other_seconds_ = 0;
+  remaining_ = RemainingTime();
   shown_.set_phase(phase);
   shown_.set_total_steps(total_steps);
   SetStep(steps_done, /*last=*/false);
@@ -39,6 +45,13 @@ void SessionProgress::StartPhase(const std::string& phase, int64_t total_steps, 
 void SessionProgress::SetStep(int64_t step, bool last) {
   environment_.activity->SetStep(step);
   const Clock::time_point now = Clock::now();
+  if (step > step_) {
+    const double seconds = std::chrono::duration<double>(now - last_step_).count();
+    remaining_.AddSteps(step - step_, std::max(0.0, seconds - other_seconds_), other_seconds_);
+    last_step_ = now;
+    step_ = step;
+    other_seconds_ = 0;
+  }
   if (!last && now - last_report_ < kBetweenReports) return;
   last_report_ = now;
   shown_.set_step(step);
@@ -47,7 +60,7 @@ void SessionProgress::SetStep(int64_t step, bool last) {
   const double seconds = phase_seconds();
   const double rate = seconds > 0 ? static_cast<double>(step - first_step_) / seconds : 0;
   shown_.set_steps_per_second(rate);
-  shown_.set_seconds_left(rate > 0 ? static_cast<double>(total_steps_ - step) / rate : 0);
+  shown_.set_seconds_left(remaining_.Seconds(total_steps_ - step));
   Report();
 }
 

@@ -14,6 +14,7 @@
 #include <string>
 
 #include "proto/coordinator.pb.h"
+#include "worker/session/remaining_time.h"
 #include "worker/session/session_environment.h"
 
 namespace adjoin {
@@ -29,6 +30,8 @@ class SessionProgress {
   void StartPhase(const std::string& phase, int64_t total_steps, int64_t steps_done = 0);
   // `step` steps of the phase are done. Reports it at most ten times a second, and always where it is the last.
   void SetStep(int64_t step, bool last);
+  // So many seconds since the last SetStep went to something else than a step: validation, a checkpoint.
+  void AddOther(double seconds) { other_seconds_ += seconds; }
   // The step of the newest durable checkpoint, reported from the next step on. Not called: the job writes none.
   void set_checkpoint_step(int64_t step) { checkpoint_step_ = step; }
 
@@ -63,6 +66,10 @@ class SessionProgress {
   std::optional<int64_t> checkpoint_step_;
   Clock::time_point phase_begin_ = begin_;
   Clock::time_point last_report_;
+  Clock::time_point last_step_ = begin_;
+  int64_t step_ = 0;
+  double other_seconds_ = 0;
+  RemainingTime remaining_;
   int64_t total_steps_ = 0;
   int64_t first_step_ = 0;
 };

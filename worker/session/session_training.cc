@@ -151,8 +151,10 @@ absl::StatusOr<SessionTraining::Result> SessionTraining::Run() {
     ADJOIN_RETURN_IF_ERROR(RecordStep(report));
     environment_.activity->AddTrainingStep(absl::FromChrono(std::chrono::steady_clock::now() - begin));
     ADJOIN_RETURN_IF_ERROR(RecordPeaks(report));
+    const auto stepped = std::chrono::steady_clock::now();
     ADJOIN_RETURN_IF_ERROR(ValidateAfter(report));
     WriteCheckpointAfter(report);
+    progress_->AddOther(std::chrono::duration<double>(std::chrono::steady_clock::now() - stepped).count());
     // After the last step training is over, even where a rank was asked to stop: its results are still to be written.
     if (report.stop_asked && !trainer_->done()) result_.drained_step = report.step;
     const bool last = trainer_->done() || result_.drained_step.has_value();
