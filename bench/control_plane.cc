@@ -4,7 +4,8 @@
 //
 // A coordinator is started on a folder of its own. Every worker has one slot; the first jobs take all of them and never
 // end, the others wait. For some seconds nobody asks for anything; then users list the jobs again and again, and follow
-// some, while others submit. Then running jobs are cancelled one by one, and each makes room for the next.
+// some, while others submit. Then running jobs are cancelled one by one, and each makes room for the next. At the end
+// all of this happens once more while browsers have the page open.
 #include <grpcpp/grpcpp.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -30,12 +31,15 @@
 #include "base/status_macros.h"
 #include "base/stop_signal.h"
 #include "bench/decision_time.h"
+#include "bench/job_watchers.h"
+#include "bench/open_pages.h"
 #include "bench/simulated_workers.h"
 #include "layers/builtin/builtin_rules.h"
 #include "proto/coordinator.grpc.pb.h"
 #include "proto/grpc_status.h"
 #include "proto/protocol.h"
 #include "tests/harness/child_process.h"
+#include "tests/page/page_client.h"
 
 namespace adjoin {
 namespace {
@@ -48,6 +52,7 @@ struct Flags {
   int decisions = 200;
   int followers = 50;
   int listers = 2;
+  int pages = 50;
   double seconds = 5;
   std::string coordinator_binary;
   std::string folder = "/tmp";
@@ -154,11 +159,13 @@ class ControlPlane {
   absl::Status Start() {
     folder_ = flags_.folder + "/control-plane-XXXXXX";
     if (mkdtemp(folder_.data()) == nullptr) return absl::UnavailableError(absl::StrCat(folder_, " cannot be made"));
-    ADJOIN_ASSIGN_OR_RETURN(coordinator_, ChildProgram::Start({flags_.coordinator_binary, "--listen", "127.0.0.1:0",
-                                                               "--port-file", folder_ + "/address", "--state-dir",
-                                                               folder_ + "/state", "--keep-jobs", "1000000"},
-                                                              {}, folder_ + "/coordinator"));
-    for (Deadline deadline = Deadline::After(absl::Seconds(30)); address_.empty();) {
+    ADJOIN_ASSIGN_OR_RETURN(
+        coordinator_, ChildProgram::Start(
+                          {flags_.coordinator_binary, "--listen", "127.0.0.1:0", "--port-file", folder_ + "/address",
+                           "--state-dir", folder_ + "/state", "--keep-jobs", "1000000", "--page-listen", "127.0.0.1:0"},
+                          {}, folder_ + "/coordinator"));
+    const Deadline deadline = Deadline::After(absl::Seconds(30));
+    while (address_.empty()) {
       address_ = ReadFile(folder_ + "/address");
       if (stop_.Came()) return Stopped();
       if (deadline.Expired() || coordinator_->Wait(Deadline::After(absl::Milliseconds(10))).ok()) {
@@ -166,6 +173,11 @@ class ControlPlane {
       }
     }
     address_.pop_back();
+    while ((page_port_ = PagePortIn(coordinator_->Errors())) == 0) {
+      if (stop_.Came()) return Stopped();
+      if (deadline.Expired()) return absl::UnavailableError(absl::StrCat("no page: ", coordinator_->Errors()));
+      absl::SleepFor(absl::Milliseconds(10));
+    }
     return absl::OkStatus();
   }
 
@@ -246,62 +258,6 @@ class ControlPlane {
     return all;
   }
 
-  // What users saw who list all jobs again and again, and who follow one job each, until Stop.
-  class Watchers {
-   public:
-    Watchers(ControlPlane& plane, const Flags& flags, const ListJobsResponse& list) {
-      listings_.resize(static_cast<size_t>(flags.listers));
-      contexts_.resize(static_cast<size_t>(flags.followers));
-      for (int i = 0; i < flags.listers; ++i) threads_.emplace_back([this, &plane, i] { ListUntilStopped(plane, i); });
-      for (int i = 0; i < flags.followers && !list.job().empty(); ++i) {
-        // Half of them jobs that run, half of them jobs that wait.
-        const int job = i % 2 == 0 ? i % list.job_size() : list.job_size() - 1 - i % list.job_size();
-        contexts_[i] = std::make_unique<grpc::ClientContext>();
-        threads_.emplace_back([this, &plane, i, id = list.job(job).job_id()] { Follow(plane, *contexts_[i], id); });
-      }
-    }
-    ~Watchers() { Stop(); }
-    void Stop() {
-      stopping_ = true;
-      for (const auto& context : contexts_) {
-        if (context != nullptr) context->TryCancel();
-      }
-      for (std::thread& thread : threads_) thread.join();
-      threads_.clear();
-    }
-    std::vector<double> listings() const {
-      std::vector<double> all;
-      for (const std::vector<double>& each : listings_) all.insert(all.end(), each.begin(), each.end());
-      return all;
-    }
-    int64_t updates() const { return updates_; }
-    int64_t failed() const { return failed_; }
-
-   private:
-    void ListUntilStopped(ControlPlane& plane, int lister) {
-      while (!stopping_) {
-        const absl::Time begin = absl::Now();
-        if (!plane.List().ok()) ++failed_;
-        listings_[lister].push_back(absl::ToDoubleSeconds(absl::Now() - begin));
-      }
-    }
-    void Follow(ControlPlane& plane, grpc::ClientContext& context, const std::string& job) {
-      FollowJobRequest request;
-      *request.mutable_header() = MakeHeader();
-      request.set_job_id(job);
-      std::unique_ptr<Adjoin::Stub> stub = NewStub(plane.address_);
-      auto reader = stub->FollowJob(&context, request);
-      for (FollowJobResponse response; reader->Read(&response);) ++updates_;
-      reader->Finish();
-    }
-
-    std::atomic<bool> stopping_{false};
-    std::atomic<int64_t> updates_{0}, failed_{0};
-    std::vector<std::vector<double>> listings_;
-    std::vector<std::unique_ptr<grpc::ClientContext>> contexts_;
-    std::vector<std::thread> threads_;
-  };
-
   // Cancels jobs that run, one after the other; the workers measure how soon the next ones start.
   absl::Status CancelRunning(int count) {
     ADJOIN_ASSIGN_OR_RETURN(ListJobsResponse list, List());
@@ -355,12 +311,15 @@ class ControlPlane {
   }
 
   pid_t coordinator() const { return coordinator_->pid(); }
+  const std::string& address() const { return address_; }
+  int page_port() const { return page_port_; }
 
  private:
   const Flags flags_;
   const StopSignal& stop_;
   std::atomic<int> submitted_{0};
   std::string folder_, address_;
+  int page_port_ = 0;
   std::unique_ptr<ChildProgram> coordinator_;
   std::vector<std::unique_ptr<ChildProgram>> programs_;
 };
@@ -381,7 +340,7 @@ absl::Status Run(const Flags& flags, const StopSignal& stop) {
   const double empty = Memory(plane.coordinator(), "VmRSS:");
   ADJOIN_RETURN_IF_ERROR(plane.StartWorkers());
   const double connected = Memory(plane.coordinator(), "VmRSS:");
-  double seconds = 0, seconds_watched = 0;
+  double seconds = 0, seconds_watched = 0, seconds_seen = 0;
   ADJOIN_RETURN_IF_ERROR(plane.Submit(flags.workers, &seconds).status());
   const absl::Time submitting = absl::Now();
   ADJOIN_ASSIGN_OR_RETURN(std::vector<double> submits, plane.Submit(flags.jobs, &seconds));
@@ -397,7 +356,11 @@ absl::Status Run(const Flags& flags, const StopSignal& stop) {
     waiting += job.state() == PENDING ? 1 : 0;
   }
   const absl::Time watched = absl::Now();
-  ControlPlane::Watchers watchers(plane, flags, list);
+  std::vector<std::string> jobs;
+  for (const JobSummary& job : list.job()) jobs.push_back(job.job_id());
+  JobWatchers watchers(
+      {[&] { return NewStub(plane.address()); }, [&] { return plane.List().status(); }, flags.listers, flags.followers},
+      jobs);
   ADJOIN_RETURN_IF_ERROR(Pause(stop, flags.seconds));
   const absl::Time both = absl::Now();
   ADJOIN_ASSIGN_OR_RETURN(std::vector<double> submits_watched, plane.Submit(flags.jobs / 10, &seconds_watched));
@@ -405,7 +368,34 @@ absl::Status Run(const Flags& flags, const StopSignal& stop) {
   const absl::Time cancelling = absl::Now();
   ADJOIN_RETURN_IF_ERROR(plane.CancelRunning(flags.decisions));
   ADJOIN_RETURN_IF_ERROR(Pause(stop, 2));  // for the last of them to start
+  const absl::Time cancelled = absl::Now();
+
+  // Once more with pages: first one page alone, then all of them.
+  std::vector<std::string> shown;
+  ADJOIN_ASSIGN_OR_RETURN(list, plane.List());
+  for (const JobSummary& job : list.job()) {
+    if (job.state() == RUNNING) shown.push_back(job.job_id());
+  }
+  if (shown.empty()) return absl::InternalError("no job runs");
+  std::vector<double> opened_alone;
+  {
+    OpenPages one({plane.page_port(), 1, shown});
+    ADJOIN_RETURN_IF_ERROR(Pause(stop, 1));
+    one.Stop();
+    opened_alone = one.TakeTimes().opened;
+  }
+  const absl::Time opening = absl::Now();
+  OpenPages pages({plane.page_port(), flags.pages, shown});
+  std::cerr << "pages are open at http://127.0.0.1:" << plane.page_port() << "/ for " << flags.seconds << " s\n";
+  ADJOIN_RETURN_IF_ERROR(Pause(stop, flags.seconds));
+  const absl::Time opened = absl::Now();
+  ADJOIN_ASSIGN_OR_RETURN(std::vector<double> submits_seen, plane.Submit(flags.jobs / 10, &seconds_seen));
+  const absl::Time cancelling_seen = absl::Now();
+  ADJOIN_RETURN_IF_ERROR(plane.CancelRunning(flags.decisions));
+  ADJOIN_RETURN_IF_ERROR(Pause(stop, 2));
   const absl::Time end = absl::Now();
+  pages.Stop();
+  const OpenPages::Times seen = pages.TakeTimes();
   const double most = Memory(plane.coordinator(), "VmHWM:");
   const ControlPlane::WorkersSaw saw = plane.StopWorkers();
 
@@ -414,19 +404,29 @@ absl::Status Run(const Flags& flags, const StopSignal& stop) {
   std::cout << absl::StrFormat(
       "beside %d who list and %d who follow: %.0f a second; %d updates came, %d listings failed\n", flags.listers,
       flags.followers, flags.jobs / 10 / seconds_watched, watchers.updates(), watchers.failed());
+  std::cout << absl::StrFormat("beside %d open pages: %.0f a second; %d views came, %d requests failed %s\n",
+                               flags.pages, flags.jobs / 10 / seconds_seen, seen.opened.size() + seen.refreshed.size(),
+                               seen.failed, seen.failure);
   std::cout << absl::StrFormat(
       "memory of the coordinator, MiB: %.0f empty, %.0f with workers, %.0f with the queue, %.0f at most\n\n", empty,
       connected, queued, most);
   std::cout << "| ms | count | median | 99% | most |\n|---|--:|--:|--:|--:|\n";
   PrintTimes("submit, until it is acknowledged", submits);
   PrintTimes("the same beside those who list and follow", submits_watched);
+  PrintTimes("the same beside open pages", submits_seen);
   PrintTimes("heartbeat, until it is acknowledged: nobody asks", saw.heartbeat.Between(quiet, listing));
   PrintTimes("the same while users submit", saw.heartbeat.Between(submitting, quiet));
   PrintTimes("the same while others list and follow", saw.heartbeat.Between(watched, both));
   PrintTimes("the same while users submit, list and follow", saw.heartbeat.Between(both, cancelling));
-  PrintTimes("a job's end on a worker to the next one's start there", saw.restart.Between(cancelling, end));
+  PrintTimes("the same while pages are open", saw.heartbeat.Between(opening, opened));
+  PrintTimes("the same while pages are open and users submit", saw.heartbeat.Between(opened, cancelling_seen));
+  PrintTimes("a job's end on a worker to the next one's start there", saw.restart.Between(cancelling, cancelled));
+  PrintTimes("the same beside open pages", saw.restart.Between(cancelling_seen, end));
   PrintTimes("all jobs listed, alone", {list_seconds});
   PrintTimes("the same beside those who list and follow", watchers.listings());
+  PrintTimes("the page opened, files and jobs, alone", opened_alone);
+  PrintTimes("pages opened, all at once", seen.opened);
+  PrintTimes("a view of theirs loaded again", seen.refreshed);
   PrintDecisions(flags);
   return absl::OkStatus();
 }
@@ -446,6 +446,7 @@ int main(int argc, char** argv) {
   app.add_option("--decisions", flags.decisions, "How many to measure")->capture_default_str();
   app.add_option("--followers", flags.followers, "Who follow a job each")->capture_default_str();
   app.add_option("--listers", flags.listers, "Who list all jobs again and again")->capture_default_str();
+  app.add_option("--pages", flags.pages, "Browsers that have the page open")->capture_default_str();
   app.add_option("--seconds", flags.seconds, "How long nobody asks, and how long they list and follow")
       ->capture_default_str();
   app.add_option("--coordinator-binary", flags.coordinator_binary, "The program under load")->capture_default_str();

@@ -3,14 +3,19 @@
 #include <signal.h>
 #include <sys/socket.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/time.h"
 #include "base/deadline.h"
 #include "base/unique_fd.h"
@@ -123,11 +128,33 @@ class SilentServer {
   std::string address_;
 };
 
+TEST(ControlPlane, AllIsMeasuredOnAFewWorkers) {
+  const Outcome outcome =
+      RunProgram({"control_plane", "--folder", testing::TempDir(), "--workers", "4", "--processes", "1", "--jobs", "20",
+                  "--decisions", "2", "--followers", "2", "--pages", "3", "--seconds", "3", "--synthetic"});
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  bool pages = false;
+  std::map<std::string, int> counts;  // of the table's lines
+  for (const std::string& line : outcome.lines) {
+    pages = pages || (absl::StartsWith(line, "beside 3 open pages: ") && absl::StrContains(line, " 0 requests failed"));
+    const std::vector<std::string> cells = absl::StrSplit(line, '|');
+    if (cells.size() == 7) counts[std::string(absl::StripAsciiWhitespace(cells[1]))] = std::atoi(cells[2].c_str());
+  }
+  EXPECT_TRUE(pages) << outcome.errors << absl::StrJoin(outcome.lines, "\n");
+  EXPECT_EQ(counts["submit, until it is acknowledged"], 20);
+  EXPECT_GT(counts["heartbeat, until it is acknowledged: nobody asks"], 0);
+  EXPECT_EQ(counts["the page opened, files and jobs, alone"], 1);
+  EXPECT_EQ(counts["pages opened, all at once"], 3);
+  EXPECT_GE(counts["a view of theirs loaded again"], 3);
+  EXPECT_EQ(counts["deciding on a submission (likewise)"], 2);
+}
+
 TEST(ControlPlane, ASignalEndsItWhileItWaitsForWorkers) {
   const SilentServer server;
   const std::string folder = testing::TempDir() + "/control-plane", script = testing::TempDir() + "/coordinator";
   std::filesystem::create_directory(folder);
-  std::ofstream(script) << "#!/bin/sh\necho " << server.address() << " > $4\nexec sleep 1000\n";
+  std::ofstream(script) << "#!/bin/sh\necho " << server.address()
+                        << " > $4\necho 'the page is at http://127.0.0.1:1/' >&2\nexec sleep 1000\n";
   std::filesystem::permissions(script, std::filesystem::perms::owner_all);
   const auto program = ChildProgram::Start({Runfile("bench/control_plane"), "--coordinator-binary", script, "--folder",
                                             folder, "--workers", "2", "--processes", "1"},

@@ -145,8 +145,15 @@ class Browser:
             os.write(self._out, json.dumps({"id": self._number, "method": "Page.handleJavaScriptDialog",
                                             "params": {"accept": True}, "sessionId": self._session}).encode() + b"\0")
 
-    def open(self, address):
+    def go_to(self, address):
+        """Does not wait until it is there."""
         self._call("Page.navigate", url=address)
+
+    def clear_cache(self):
+        self._call("Network.clearBrowserCache")
+
+    def open(self, address):
+        self.go_to(address)
         self.wait("document.readyState === 'complete'")
 
     def evaluate(self, script):
@@ -179,6 +186,33 @@ class Browser:
 
     def type(self, text):
         self._call("Input.insertText", text=text)
+
+    def middle_of(self, selector, across=0.5):
+        """A point of the first such element, in pixels of the window; `across`: of its width."""
+        return self.evaluate(f"""(() => {{ const each = document.querySelector({json.dumps(selector)});
+            each.scrollIntoView({{block: "center", behavior: "instant"}});
+            const box = each.getBoundingClientRect();
+            return [box.left + {across} * box.width, box.top + box.height / 2]; }})()""")
+
+    def point(self, at):
+        """Moves the pointer there."""
+        self._mouse("mouseMoved", at)
+
+    def click(self, at, times=1):
+        for count in range(1, times + 1):
+            self._mouse("mousePressed", at, button="left", buttons=1, clickCount=count)
+            self._mouse("mouseReleased", at, button="left", clickCount=count)
+
+    def drag(self, begin, end):
+        self._mouse("mousePressed", begin, button="left", buttons=1, clickCount=1)
+        self._mouse("mouseMoved", end, button="left", buttons=1)
+        self._mouse("mouseReleased", end, button="left", clickCount=1)
+
+    def wheel(self, at, down, ctrl=False):
+        self._mouse("mouseWheel", at, deltaX=0, deltaY=down, modifiers=2 if ctrl else 0)
+
+    def _mouse(self, kind, at, **more):
+        self._call("Input.dispatchMouseEvent", type=kind, x=at[0], y=at[1], **more)
 
     def show_as(self, width, height, dark):
         self._call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
