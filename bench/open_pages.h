@@ -1,5 +1,6 @@
-// Browsers that have the coordinator's page open, without browsers: what coordinator/page/assets asks for, over HTTP, for
-// bench/control_plane. A third of them look at the list of jobs, a third at the workers, a third at one job that runs.
+// Browsers that have the coordinator's page open, without browsers: what coordinator/page/assets asks for, over HTTP,
+// for bench/control_plane. A third of them look at the list of jobs, a third at the workers, a third at one job that
+// runs.
 //
 //   OpenPages pages({.port = 8411, .count = 50, .jobs = {"job-1"}});
 //   ... wait ...

@@ -92,15 +92,17 @@ TEST(InlineScriptTest, WhatChangesATensorIsNotLost) {
 
 // A list is a value here, so what changes one would be lost: cat([x]) in place of cat([x, y]).
 TEST(InlineScriptTest, RefusesWhatChangesAList) {
-  for (const char* line : {"torch.append(xs, x)", "_0 = torch.append(xs, x)", "_0 = torch._set_item(xs, 0, x)",
-                           "_0 = torch.extend(xs, [x])", "torch.insert(xs, 0, x)", "_0 = torch.pop(xs)",
-                           "torch.clear(xs)", "torch.reverse(xs)", "ops.aten.append(xs, x)", "torch.append([], x)",
-                           "_0 = torch._set_item({\"a\": x}, \"a\", x)"}) {
+  for (const char* line :
+       {"torch.append(xs, x)", "_0 = torch.append(xs, x)", "_0 = torch._set_item(xs, 0, x)",
+        "_0 = torch.extend(xs, [x])", "torch.insert(xs, 0, x)", "_0 = torch.pop(xs)", "torch.clear(xs)",
+        "torch.reverse(xs)", "ops.aten.append(xs, x)", "torch.append([], x)", "torch.append(self=xs, el=x)"}) {
     EXPECT_THAT(Error(absl::StrCat("    xs = [x]\n    ", line, "\n    return torch.cat(xs, 1)\n")),
                 AllOf(HasSubstr("code/__torch__.py:5: torch.ops.aten."), HasSubstr(" in the model itself: "),
                       HasSubstr("may change the "), HasSubstr("right would be a list that is written whole")))
         << line;
   }
+  EXPECT_THAT(Error("    _0 = torch._set_item({\"a\": x}, \"a\", x)\n    return x\n"),
+              HasSubstr("may change the dict that it is given; right would be tensors"));
   EXPECT_THAT(Error("    xs = [x]\n    xs0 = torch.add_(xs, [x])\n    return torch.cat(xs, 1)\n"),
               HasSubstr("torch.ops.aten.add_ in the model itself: its arguments"));
   EXPECT_TRUE(Inline(Net("    return torch.hstack([x, x])\n")).ok()) << "its result is a new tensor";

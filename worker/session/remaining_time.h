@@ -1,6 +1,6 @@
 // How long the rest of a phase takes, from what its steps have taken so far: a job that became slower, or faster, a
-// minute ago is expected to stay so. What comes between steps (validation, checkpoints) counts at its mean, since it may
-// be rare and long.
+// minute ago is expected to stay so. What comes between steps (validation, checkpoints) counts at its mean, since it
+// may be rare and long.
 //
 //   RemainingTime remaining;
 //   remaining.AddSteps(1, /*step_seconds=*/0.5, /*other_seconds=*/0);
