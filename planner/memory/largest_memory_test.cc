@@ -112,9 +112,11 @@ TEST(LargestMemoryTest, IsThatOfTheStageWithMostMicrobatches) {
     const int first = 4 * stage;
     absl::StrAppend(&layouts, "layout { name: \"on", stage, "\" partition: [4, 1] rank: [", first, ", ", first + 1,
                     ", ", first + 2, ", ", first + 3, "] }\n");
-    absl::StrAppend(&layers, "layer { name: \"to", stage, "\" ", stage == 0 ? "input: \"x\" " : "", "y: \"on", stage,
-                    "\" repartition {} }\nlayer { name: \"fc", stage, "\" linear { out_features: ", 64 + stage,
-                    " } }\nlayer { name: \"act", stage, "\" activation { fn: \"mish\" } }\n");
+    const std::string on = absl::StrCat("\"on", stage, "\"");
+    if (stage > 0) absl::StrAppend(&layers, "layer { name: \"to", stage, "\" y: ", on, " repartition {} }\n");
+    absl::StrAppend(&layers, "layer { name: \"fc", stage, "\" ", stage == 0 ? "input: \"x\" x: \"on0\"" : "",
+                    " linear { out_features: ", 64 + stage, " } }\nlayer { name: \"act", stage,
+                    "\" activation { fn: \"mish\" } }\n");
   }
   const Plan plan = PlanOf(absl::StrCat(R"job(name: "n" kind: TRAIN ranks: 128 seed: 1 output_dir: "out"
       dataset { name: "train" field { name: "x" shape: [64] synthetic { kind: "normal" samples: 1024 } }
