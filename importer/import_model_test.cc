@@ -98,8 +98,8 @@ TEST(ImportModelTest, ReadsBothFormsOfArchivesAlike) {
   for (const char* name : {"lenet", "unet3d"}) {
     const ModelFile old_form = OpenFixture(absl::StrCat(name, ".pt2"));
     const ModelFile new_form = OpenFixture(absl::StrCat(name, ".new.pt2"));
-    ASSERT_EQ(old_form->tensors().size(), new_form->tensors().size());
-    for (const auto& [key, tensor] : old_form->tensors()) {
+    ASSERT_EQ(old_form.archive->tensors().size(), new_form.archive->tensors().size());
+    for (const auto& [key, tensor] : old_form.archive->tensors()) {
       std::string values[2];
       int i = 0;
       for (const ModelArchive* archive : {old_form.archive.get(), new_form.archive.get()}) {
