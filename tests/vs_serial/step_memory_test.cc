@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <iostream>
 #include <string>
 #include <vector>
@@ -22,23 +21,18 @@
 #include "tests/vs_serial/partitioned_run.h"
 #include "tests/vs_serial/step_networks.h"
 #include "tests/vs_serial/step_peak.h"
+#include "tests/vs_serial/wide_vectors.h"
 
 namespace adjoin {
 namespace {
 
-// oneDNN's copies have channels in blocks of 16 there, as the prediction has them; elsewhere of 8, which is half of it
-// where a network has few channels.
-bool HasWideVectors() {
-  const char* most = std::getenv("ONEDNN_MAX_CPU_ISA");  // The name of an instruction set, or unset for all.
-  return __builtin_cpu_supports("avx512f") != 0 && (most == nullptr || absl::StartsWith(most, "AVX512"));
-}
-
 TEST(StepMemoryTest, IsWhatTheAllocatorCounts) {
   at::set_num_threads(1);
+  // The prediction has channels in blocks of 16; blocks of 8 are half of it where a network has few channels.
   const double more = HasWideVectors() ? 0 : 0.45;
   for (const StepNetwork& c : StepNetworks()) {
     // LibTorch asks the processor, not oneDNN, whether oneDNN computes in bfloat16.
-    if (!HasWideVectors() && __builtin_cpu_supports("avx512f") != 0 && absl::StrContains(c.name, "bfloat16")) continue;
+    if (!HasWideVectors() && ProcessorHasWideVectors() && absl::StrContains(c.name, "bfloat16")) continue;
     for (const std::string& partition : c.partitions) {
       SCOPED_TRACE(absl::StrCat(c.name, " ", partition));
       const auto plan = PlanOf(JobOf(c, partition), {{"data", c.batch}});

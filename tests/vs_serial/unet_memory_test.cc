@@ -31,6 +31,7 @@
 #include "tests/vs_serial/partitioned_run.h"
 #include "tests/vs_serial/step_peak.h"
 #include "tests/vs_serial/tensor_peak.h"
+#include "tests/vs_serial/wide_vectors.h"
 
 namespace adjoin {
 namespace {
@@ -169,8 +170,10 @@ TEST_F(UNetMemoryTest, EachOfSeveralRanksNeedsItsShareAndHalos) {
     std::string partition;
     double most;  // times one rank's, over the number of ranks
   };
-  // Halos are a larger share of small parts, and what moves is a copy of what a relu keeps.
-  for (const Case& c : {Case{2, "[1, 1, 1, 2, 1]", 1.06}, Case{4, "[1, 1, 1, 2, 2]", 1.15}}) {
+  // Halos are a larger share of small parts, and what moves is a copy of what a relu keeps. Blocks of 8 channels leave
+  // less beside them.
+  const double more = HasWideVectors() ? 0 : 0.02;
+  for (const Case& c : {Case{2, "[1, 1, 1, 2, 1]", 1.06 + more}, Case{4, "[1, 1, 1, 2, 2]", 1.15 + more}}) {
     const auto found = PeakOf(data_, c.ranks, c.partition, /*recompute=*/false);
     ASSERT_TRUE(found.ok()) << found.status();
     const double share = static_cast<double>(*found) * c.ranks / static_cast<double>(*one);
