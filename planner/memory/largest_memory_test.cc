@@ -113,18 +113,19 @@ TEST(LargestMemoryTest, IsThatOfTheStageWithMostMicrobatches) {
     absl::StrAppend(&layouts, "layout { name: \"on", stage, "\" partition: [4, 1] rank: [", first, ", ", first + 1,
                     ", ", first + 2, ", ", first + 3, "] }\n");
     const std::string on = absl::StrCat("\"on", stage, "\"");
-    if (stage > 0) absl::StrAppend(&layers, "layer { name: \"to", stage, "\" y: ", on, " repartition {} }\n");
-    absl::StrAppend(&layers, "layer { name: \"fc", stage, "\" ", stage == 0 ? "input: \"x\" x: \"on0\"" : "",
-                    " linear { out_features: ", 64 + stage, " } }\nlayer { name: \"act", stage,
-                    "\" activation { fn: \"mish\" } }\n");
+    absl::StrAppend(
+        &layers, "layer { name: \"to", stage, "\" ",
+        stage == 0 ? "input: \"x\" x: \"on0\" activation { fn: \"mish\" }" : absl::StrCat("y: ", on, " repartition {}"),
+        " }\nlayer { name: \"fc", stage, "\" linear { out_features: ", 64 + stage, " } }\nlayer { name: \"act", stage,
+        "\" activation { fn: \"mish\" } }\n");
   }
   const Plan plan = PlanOf(absl::StrCat(R"job(name: "n" kind: TRAIN ranks: 128 seed: 1 output_dir: "out"
-      dataset { name: "train" field { name: "x" shape: [64] synthetic { kind: "normal" samples: 1024 } }
-                field { name: "target" shape: [95] synthetic { kind: "normal" samples: 1024 } } }
+      dataset { name: "train" field { name: "x" shape: [64] synthetic { kind: "normal" samples: 8192 } }
+                field { name: "target" shape: [95] synthetic { kind: "normal" samples: 8192 } } }
       )job",
                                         layouts, layers, R"job(
       loss { kind: "mse" input: "act31" target: "target" }
-      train { dataset: "train" batch: 1024 microbatches: 64 microbatches_in_flight: 32 steps: 1 optimizer { sgd { lr: 0.1 } } })job"));
+      train { dataset: "train" batch: 8192 microbatches: 64 microbatches_in_flight: 32 steps: 1 optimizer { sgd { lr: 0.1 } } })job"));
   ExpectLargest(plan);
   const auto largest = PredictLargestMemory(plan);
   ASSERT_TRUE(largest.ok()) << largest.status();

@@ -1,5 +1,5 @@
-// Whether oneDNN computes with vectors of 16 numbers, which tests of memory depend on: its copies of tensors have channels in
-// blocks of as many as a vector has.
+// Whether oneDNN computes with vectors of 16 numbers, which tests of memory depend on: its copies of tensors have
+// channels in blocks of as many as a vector has.
 #ifndef ADJOIN_TESTS_VS_SERIAL_WIDE_VECTORS_H_
 #define ADJOIN_TESTS_VS_SERIAL_WIDE_VECTORS_H_
 
