@@ -129,7 +129,7 @@ TEST(LargestMemoryTest, IsThatOfTheStageWithMostMicrobatches) {
   ExpectLargest(plan);
   const auto largest = PredictLargestMemory(plan);
   ASSERT_TRUE(largest.ok()) << largest.status();
-  EXPECT_LT(largest->rank, 4);
+  EXPECT_LT(largest->rank, 8) << "the first stage has most micro-batches; the second has one fewer, and also receives";
 }
 
 // Chains of layers of one width, each on some rank.
