@@ -17,6 +17,7 @@ export class LogsTab {
   follow = true;
   loading = true;
   reading = false;  // earlier lines: until they are there, nothing is dropped
+  toBottom = 0;     // before earlier lines were put before the others
   turn = 0;  // grows with every choice: what came for an earlier one is dropped
 
   constructor(context, job) {
@@ -58,15 +59,20 @@ export class LogsTab {
     const {rank, turn} = this;
     this.reading = true;
     try {
-      for (let i = 0, found = 0; i < kMostPieces && found < wanted && !this.whole; ++i) {
-        const before = this.pieces[0]?.begin ?? this.from;
+      const read = [];
+      let whole = this.whole;
+      for (let found = 0; read.length < kMostPieces && found < wanted && !whole;) {
+        const before = (read[0] ?? this.pieces[0])?.begin ?? this.from;
         const answer = await get(jobPath(this.job) + "/logs", {before, rank});
         if (turn !== this.turn) return;
         if (this.from === "end") this.from = answer.next;
-        this.whole = answer.begin === answer.next || answer.begin === "0";
-        this.pieces.unshift({begin: answer.begin, lines: answer.line});
+        whole = answer.begin === answer.next || answer.begin === "0";
+        read.unshift({begin: answer.begin, lines: answer.line});
         found += answer.line.length;
       }
+      this.toBottom = this.fromBottom();
+      this.pieces.unshift(...read);
+      this.whole = whole;
       this.kept = Math.max(this.kept, this.count());
     } finally {
       if (turn === this.turn) this.reading = false;
@@ -77,9 +83,15 @@ export class LogsTab {
   async showEarlier() {
     this.follow = false;
     await this.earlier(kAtFirst);
-    const pane = document.getElementById("log"), left = pane === null ? 0 : pane.scrollHeight - pane.scrollTop;
     this.context.draw();
-    if (pane !== null) pane.scrollTop = pane.scrollHeight - left;
+    const pane = document.getElementById("log");
+    if (pane !== null) pane.scrollTop = pane.scrollHeight - this.toBottom;
+  }
+
+  // How far the end of the log is below the upper edge of the pane.
+  fromBottom() {
+    const pane = document.getElementById("log");
+    return pane === null ? 0 : pane.scrollHeight - pane.scrollTop;
   }
 
   toEnd() {
