@@ -125,7 +125,8 @@ TEST(LargestMemoryTest, IsThatOfTheStageWithMostMicrobatches) {
       )job",
                                         layouts, layers, R"job(
       loss { kind: "mse" input: "act31" target: "target" }
-      train { dataset: "train" batch: 8192 microbatches: 64 microbatches_in_flight: 32 steps: 1 optimizer { sgd { lr: 0.1 } } })job"));
+      train { dataset: "train" batch: 8192 microbatches: 64 microbatches_in_flight: 32 steps: 1
+              optimizer { sgd { lr: 0.1 } } })job"));
   ExpectLargest(plan);
   const auto largest = PredictLargestMemory(plan);
   ASSERT_TRUE(largest.ok()) << largest.status();
