@@ -9,24 +9,14 @@
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/minimum.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
-#include <torch/version.h>
 
 #include "absl/strings/str_cat.h"
+#include "primitives/libtorch_versions.h"
 #include "primitives/status_exception.h"
 #include "primitives/torch_dtype.h"
 
 namespace adjoin {
 namespace {
-
-void* NativeHandleOf(c10::Stream stream) {
-#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 6)
-  return stream.native_handle();
-#else
-  TORCH_CHECK(stream.id() == 0, "LibTorch ", TORCH_VERSION, " does not tell the native handle of ", stream,
-              ": use its default stream, or LibTorch 2.6 or newer");
-  return nullptr;
-#endif
-}
 
 // Elements of this many bytes, whatever they mean.
 c10::ScalarType BitsOf(int64_t element_bytes) {

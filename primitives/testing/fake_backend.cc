@@ -24,15 +24,11 @@
 #include <ATen/ops/view_native.h>
 #include <c10/core/DeviceGuard.h>
 #include <torch/library.h>
-#include <torch/version.h>
 
+#include "primitives/libtorch_versions.h"
 #include "primitives/testing/fake_fallback.h"
 #include "primitives/testing/fake_memory.h"
 #include "primitives/testing/fake_streams.h"
-
-#if TORCH_VERSION_MAJOR >= 2
-#include <ATen/detail/PrivateUse1HooksInterface.h>
-#endif
 
 namespace adjoin {
 namespace {
@@ -237,29 +233,29 @@ void RegisterHostKernels(torch::Library& library) {
   }
 }
 
-#if TORCH_VERSION_MAJOR >= 2
-struct Hooks final : at::PrivateUse1HooksInterface {
-  // Not all versions have these two.
+struct Hooks final : PrivateDeviceHooks {
+  // Not all releases have these two.
   virtual bool isBuilt() const { return true; }
   virtual bool isAvailable() const { return true; }
 
-  bool hasPrimaryContext(c10::DeviceIndex) const override { return true; }
-  c10::DeviceIndex deviceCount() const override { return FakeDevice::kCount; }
-  c10::DeviceIndex getCurrentDevice() const override { return CurrentFakeDevice(); }
-  void setCurrentDevice(c10::DeviceIndex index) const override { ExchangeFakeDevice(index); }
-  c10::DeviceIndex exchangeDevice(c10::DeviceIndex index) const override { return ExchangeFakeDevice(index); }
-  c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex index) const override { return ExchangeFakeDevice(index); }
-  bool isPinnedPtr(const void* data) const override { return IsPinnedMemory(data); }
-  at::Allocator* getPinnedMemoryAllocator() const override { return FakePinnedAllocator(); }
+  bool hasPrimaryContext(c10::DeviceIndex) const ADJOIN_OVERRIDE_FROM_2_0 { return true; }
+  c10::DeviceIndex deviceCount() const ADJOIN_OVERRIDE_FROM_2_0 { return FakeDevice::kCount; }
+  c10::DeviceIndex getCurrentDevice() const ADJOIN_OVERRIDE_FROM_2_0 { return CurrentFakeDevice(); }
+  void setCurrentDevice(c10::DeviceIndex index) const ADJOIN_OVERRIDE_FROM_2_0 { ExchangeFakeDevice(index); }
+  c10::DeviceIndex exchangeDevice(c10::DeviceIndex index) const ADJOIN_OVERRIDE_FROM_2_0 {
+    return ExchangeFakeDevice(index);
+  }
+  c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex index) const ADJOIN_OVERRIDE_FROM_2_0 {
+    return ExchangeFakeDevice(index);
+  }
+  bool isPinnedPtr(const void* data) const ADJOIN_OVERRIDE_FROM_2_0 { return IsPinnedMemory(data); }
+  at::Allocator* getPinnedMemoryAllocator() const ADJOIN_OVERRIDE_FROM_2_0 { return FakePinnedAllocator(); }
 };
-#endif
 
 void Register() {
   c10::SetAllocator(c10::DeviceType::PrivateUse1, FakeMemoryAllocator());
   c10::impl::DeviceGuardImplRegistrar(c10::DeviceType::PrivateUse1, &FakeGuard());
-#if TORCH_VERSION_MAJOR >= 2
-  at::RegisterPrivateUse1HooksInterface(new Hooks);
-#endif
+  RegisterPrivateDeviceHooks(new Hooks);
   static auto* const fallback = new torch::Library(MAKE_TORCH_LIBRARY_IMPL(_, PrivateUse1));
   fallback->fallback(torch::CppFunction::makeFromBoxedFunction<&RunHostKernel>());
   static auto* const aten = new torch::Library(MAKE_TORCH_LIBRARY_IMPL(aten, PrivateUse1));

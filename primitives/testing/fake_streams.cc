@@ -8,10 +8,10 @@
 
 #include <c10/core/DeviceType.h>
 #include <c10/util/Exception.h>
-#include <torch/version.h>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "primitives/libtorch_versions.h"
 #include "primitives/testing/fake_memory.h"
 
 namespace adjoin {
@@ -126,28 +126,26 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   bool queryEvent(void* event) const override { return event == nullptr || Done(*static_cast<Event*>(event)->last); }
   void destroyEvent(void* event, c10::DeviceIndex index) const noexcept override { delete static_cast<Event*>(event); }
 
-#if TORCH_VERSION_MAJOR >= 2
-  c10::Stream getNewStream(c10::Device device, int priority) const override {
+  c10::Stream getNewStream(c10::Device device, int priority) const ADJOIN_OVERRIDE_FROM_2_0 {
     const c10::DeviceIndex index = IndexOf(device);
     CheckIndex(index);
     MadeStreams& made = StreamsOf(index);
     std::lock_guard<std::mutex> lock(made.mutex);
     return Of(index, MakeStream(index, made));
   }
-  void synchronizeEvent(void* event) const override {
+  void synchronizeEvent(void* event) const ADJOIN_OVERRIDE_FROM_2_0 {
     if (event == nullptr) return;
     FakeStream stream(&FakeDevice::Get(current_device));
     Check(stream.WaitFor(*static_cast<Event*>(event)->last));
     Check(stream.Synchronize());
   }
-  void synchronizeDevice(c10::DeviceIndex index) const override {
+  void synchronizeDevice(c10::DeviceIndex index) const ADJOIN_OVERRIDE_FROM_2_0 {
     Check(FakeDevice::Get(index).default_stream().Synchronize());
     for (const std::shared_ptr<DeviceStream>& stream : AllMade(StreamsOf(index))) Check(stream->Synchronize());
   }
-#endif
-#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 11)
-  void* getStreamNativeHandle(const c10::Stream stream) const override { return &FakeStreamOf(stream); }
-#endif
+  void* getStreamNativeHandle(const c10::Stream stream) const ADJOIN_OVERRIDE_FROM_2_11 {
+    return &FakeStreamOf(stream);
+  }
 
  private:
   static c10::Stream Of(c10::DeviceIndex index, c10::StreamId id) {

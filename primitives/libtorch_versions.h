@@ -1,0 +1,63 @@
+// Where the releases of LibTorch that this project compiles with (1.13 to 2.11) differ. No other file asks for a
+// release.
+#ifndef ADJOIN_PRIMITIVES_LIBTORCH_VERSIONS_H_
+#define ADJOIN_PRIMITIVES_LIBTORCH_VERSIONS_H_
+
+#include <c10/core/Stream.h>
+#include <c10/util/Exception.h>
+#include <torch/version.h>
+
+#define ADJOIN_LIBTORCH_IS(major, minor) \
+  (TORCH_VERSION_MAJOR > (major) || (TORCH_VERSION_MAJOR == (major) && TORCH_VERSION_MINOR >= (minor)))
+
+#if ADJOIN_LIBTORCH_IS(2, 0)
+#include <ATen/detail/PrivateUse1HooksInterface.h>
+#include <c10/core/AutogradState.h>
+#define ADJOIN_OVERRIDE_FROM_2_0 override
+#else
+#define ADJOIN_OVERRIDE_FROM_2_0
+#endif
+
+#if ADJOIN_LIBTORCH_IS(2, 11)
+#define ADJOIN_OVERRIDE_FROM_2_11 override
+#else
+#define ADJOIN_OVERRIDE_FROM_2_11
+#endif
+
+namespace adjoin {
+
+// What a device calls a stream, such as a cudaStream_t. Throws c10::Error where LibTorch does not tell it, as 1.13 and
+// 2.6 do not, but for default streams, which devices call null.
+template <typename Stream>
+auto NativeHandleOf(const Stream& stream, int preferred) -> decltype(stream.native_handle()) {
+  return stream.native_handle();
+}
+template <typename Stream>
+void* NativeHandleOf(const Stream& stream, long otherwise) {
+  TORCH_CHECK(stream.id() == 0, "LibTorch ", TORCH_VERSION, " does not tell the native handle of ", stream,
+              ": use its default stream, or a newer LibTorch (2.11 does)");
+  return nullptr;
+}
+inline void* NativeHandleOf(const c10::Stream& stream) { return NativeHandleOf(stream, 0); }
+
+// Whether backward passes that this thread begins may run in other threads. Nothing to do before LibTorch 2.0.
+inline void AllowBackwardInOtherThreads(bool allow) {
+#if ADJOIN_LIBTORCH_IS(2, 0)
+  c10::AutogradState::get_tls_state().set_multithreading_enabled(allow);
+#endif
+}
+
+// What LibTorch asks a device of type PrivateUse1 for. Before LibTorch 2.0 it asks for nothing.
+#if ADJOIN_LIBTORCH_IS(2, 0)
+using PrivateDeviceHooks = at::PrivateUse1HooksInterface;
+inline void RegisterPrivateDeviceHooks(PrivateDeviceHooks* hooks) { at::RegisterPrivateUse1HooksInterface(hooks); }
+#else
+struct PrivateDeviceHooks {
+  virtual ~PrivateDeviceHooks() = default;
+};
+inline void RegisterPrivateDeviceHooks(PrivateDeviceHooks* hooks) {}
+#endif
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_PRIMITIVES_LIBTORCH_VERSIONS_H_
