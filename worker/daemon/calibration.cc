@@ -93,7 +93,8 @@ void ReadAll(std::vector<Measuring>& ranks, Deadline deadline, const std::functi
     std::vector<pollfd> fds;
     std::vector<std::pair<UniqueFd*, std::string*>> to;
     for (Measuring& rank : ranks) {
-      for (auto [fd, text] : {std::make_pair(&rank.child.out, &rank.out), std::make_pair(&rank.child.err, &rank.err)}) {
+      const std::pair<UniqueFd*, std::string*> outputs[] = {{&rank.child.out, &rank.out}, {&rank.child.err, &rank.err}};
+      for (auto [fd, text] : outputs) {
         if (fd->get() < 0) continue;
         fds.push_back({fd->get(), POLLIN, 0});
         to.emplace_back(fd, text);

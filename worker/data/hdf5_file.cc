@@ -120,7 +120,8 @@ absl::Status Within(const std::string& name, const std::string& object, const ab
 // Returns one name of each data set.
 absl::StatusOr<std::vector<std::string>> Names(const Hdf5Lock& lock, hid_t file, const std::string& name) {
   std::vector<std::string> names;
-  const auto add = [](hid_t, const char* path, const H5O_info_t* info, void* out) -> herr_t {
+  // `info`: H5O_info_t or, from HDF5 1.12 on, H5O_info1_t.
+  const auto add = [](hid_t, const char* path, const auto* info, void* out) -> herr_t {
     if (info->type == H5O_TYPE_DATASET) static_cast<std::vector<std::string>*>(out)->push_back(path);
     return 0;
   };
