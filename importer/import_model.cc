@@ -289,7 +289,11 @@ class Importer {
     }
     const OpRule* rule = FindOpRule(node.op);
     absl::Status status;
-    if (rule == nullptr) {
+    if (node.op == "_native_multi_head_attention" || node.op == "_transformer_encoder_layer_fwd") {
+      status = absl::InvalidArgumentError(
+          "it is PyTorch's fast path of inference; right would be torch.jit.trace(..., check_trace=False) of eval() "
+          "outside of torch.no_grad()");
+    } else if (rule == nullptr) {
       const std::string nearest = NearestLayer(node.op);
       status = absl::InvalidArgumentError(
           nearest.empty() ? "it is not known" : absl::StrCat("it is not known; the nearest layer is ", nearest));

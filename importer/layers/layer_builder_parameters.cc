@@ -111,7 +111,11 @@ absl::StatusOr<OpNode> LayerBuilder::WithLayersOfParameters(const OpNode& node, 
       const DType dtype = InfoOf(tensor)->dtype;
       std::string source;
       ValueView view;
-      if (is_own) {
+      if (is_own && Batch() != 1 && own->second.view.IsOnePerSample(Batch())) {
+        // Expanded to the batch by the program, as a class token is.
+        view = ValueView::Of(own->second.view.shape());
+        ADJOIN_ASSIGN_OR_RETURN(source, ParameterPerSample(own->second, beside_));
+      } else if (is_own) {
         ADJOIN_ASSIGN_OR_RETURN(view, ViewOfLayer(own->second.view));
         ADJOIN_ASSIGN_OR_RETURN(source, LayerOfParameter(node, own->second));
       } else {

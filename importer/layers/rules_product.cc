@@ -271,6 +271,34 @@ absl::Status Einsum(const OpNode& node, LayerBuilder& builder) {
   return builder.SetResult(node, made, view.Permuted(permutation));
 }
 
+// x W^T. Each row is multiplied for itself, so the batch may be any dim of `x` but the last: it is dim 0 for the
+// product.
+absl::Status AddRowsTimesWeight(const OpNode& node, LayerBuilder& builder, const std::string& x,
+                                const std::string& weight, const Extents& shape) {
+  ADJOIN_ASSIGN_OR_RETURN(ValueView of_x, builder.ViewOf(x));
+  ADJOIN_ASSIGN_OR_RETURN(const ValueView of_weight, builder.ViewOf(weight));
+  if (of_weight.dims() != 2 || of_x.dims() < 2) return Unsupported("its weight is no matrix");
+  const size_t batch = of_x.HasBatch() && of_x.BatchIsAlone() ? of_x.BatchDim() : 0;
+  if (batch == 0 || batch + 1 == of_x.dims()) {
+    return AddMatmul(node, builder, {x, std::move(of_x)}, {weight, Turned(of_weight)}, shape);
+  }
+  Extents order(of_x.dims()), back(of_x.dims()), batch_first;
+  std::iota(order.begin(), order.end(), 0);
+  std::rotate(order.begin(), order.begin() + static_cast<ptrdiff_t>(batch),
+              order.begin() + static_cast<ptrdiff_t>(batch) + 1);
+  for (size_t i = 0; i < order.size(); ++i) {
+    back[static_cast<size_t>(order[i])] = static_cast<int64_t>(i);
+    batch_first.push_back(shape[static_cast<size_t>(order[i])]);
+  }
+  OpNode product = node;
+  product.outputs = {absl::StrCat(node.outputs[0], " with its batch first")};
+  builder.Declare(product.outputs[0], batch_first, x);
+  ADJOIN_RETURN_IF_ERROR(
+      AddMatmul(product, builder, {x, of_x.Permuted(order)}, {weight, Turned(of_weight)}, batch_first));
+  ADJOIN_ASSIGN_OR_RETURN(const ValueView view, builder.ViewOf(product.outputs[0]));
+  return builder.SetView(node, product.outputs[0], view.Permuted(back));
+}
+
 }  // namespace
 
 // x W^T + b, of which the weight or the bias is computed.
@@ -290,10 +318,7 @@ absl::Status LinearOfComputed(const OpNode& node, LayerBuilder& builder) {
   } else {
     if (!builder.IsOfParameters(weight))
       return Unsupported("its weight is computed of the input; right would be a matmul");
-    ADJOIN_ASSIGN_OR_RETURN(ValueView of_x, builder.ViewOf(x));
-    ADJOIN_ASSIGN_OR_RETURN(const ValueView of_weight, builder.ViewOf(weight));
-    if (of_weight.dims() != 2 || of_x.dims() < 2) return Unsupported("its weight is no matrix");
-    ADJOIN_RETURN_IF_ERROR(AddMatmul(product, builder, {x, std::move(of_x)}, {weight, Turned(of_weight)}, shape));
+    ADJOIN_RETURN_IF_ERROR(AddRowsTimesWeight(product, builder, x, weight, shape));
   }
   if (bias.empty()) return absl::OkStatus();
   ADJOIN_ASSIGN_OR_RETURN(const AlignedInputs aligned, builder.Align({product.outputs[0], bias}));

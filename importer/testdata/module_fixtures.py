@@ -165,6 +165,44 @@ class Several(nn.Module):
         return self.left(x), {"right": self.right(x * 0.5)}
 
 
+class Translator(nn.Module):
+    """torch.nn.Transformer of words: a decoder with a mask, whose attention reads the encoder's output."""
+
+    def __init__(self, words=11, features=8):
+        super().__init__()
+        self.words = nn.Embedding(words, features)
+        self.transformer = nn.Transformer(features, 2, 1, 2, 12, dropout=0.1, batch_first=True)
+        self.head = nn.Linear(features, words)
+
+    def forward(self, source, target):
+        mask = nn.Transformer.generate_square_subsequent_mask(target.shape[1], dtype=self.words.weight.dtype)
+        return self.head(self.transformer(self.words(source), self.words(target), tgt_mask=mask, tgt_is_causal=True))
+
+
+class Perceiver(nn.Module):
+    """Learned queries, the same for all samples, that read an image: Jaegle et al., "Perceiver" (2021), one block."""
+
+    def __init__(self, features=8, queries=5, classes=3):
+        super().__init__()
+        self.backbone = nn.Conv2d(3, features, 4, stride=4)
+        self.pos = nn.Parameter(torch.rand(1, 12, features))
+        self.latents = nn.Parameter(torch.rand(1, queries, features))
+        self.norm_q, self.norm_kv, self.norm = nn.LayerNorm(features), nn.LayerNorm(features), nn.LayerNorm(features)
+        self.cross = nn.MultiheadAttention(features, 2, batch_first=True)
+        self.attention = nn.MultiheadAttention(features, 2, batch_first=True)
+        self.mlp = nn.Sequential(nn.Linear(features, 12), nn.GELU(), nn.Linear(12, features))
+        self.head = nn.Linear(features, classes)
+
+    def forward(self, x):
+        x = self.backbone(x).flatten(2).transpose(1, 2) + self.pos
+        latents = self.latents.expand(x.shape[0], -1, -1)
+        x = self.norm_kv(x)
+        latents = latents + self.cross(self.norm_q(latents), x, x)[0]
+        y = self.norm(latents)
+        latents = latents + self.attention(y, y, y, need_weights=False)[0]
+        return self.head((latents + self.mlp(latents)).mean(1))
+
+
 def networks():
     from torchvision.models import ConvNeXt, SwinTransformer, VisionTransformer
     from torchvision.models.convnext import CNBlockConfig
@@ -185,6 +223,8 @@ def networks():
                                   stochastic_depth_prob=0.0, num_classes=5), (normal(2, 3, 16, 16),)
     yield "convnext", ConvNeXt([CNBlockConfig(8, 12, 1), CNBlockConfig(12, None, 2)], stochastic_depth_prob=0.0,
                                num_classes=5), (normal(2, 3, 32, 32),)
+    yield "translator", Translator(), (torch.randint(0, 11, (2, 6)), torch.randint(0, 11, (2, 5)))
+    yield "perceiver", Perceiver(), (normal(2, 3, 16, 12),)
 
 
 def randomize(model):

@@ -273,7 +273,7 @@ def large_models():
             "r3d_18": lambda: (models.video.r3d_18(), torch.randn(2, 3, 8, 48, 48).double()),
             "nnunet_6_stages": lambda: (PlainConvUNet(features=features, strides=strides), volume(16, 32, 32)),
             "nnunet_resenc_m": lambda: (PlainConvUNet(features=features, strides=strides, residual=True,
-                                                      blocks=(1, 3, 4, 6, 6, 6), decoder_convs=1), volume(16, 32, 32)),
+                                                      blocks=(1, 3, 4, 6, 6, 6), decoder_convs=1), volume(16, 32, 64)),
             "monai_unet_5_levels": lambda: (MonaiUNet((16, 32, 64, 128, 256), (2,) * 4), volume(32, 32, 32)),
             "dynunet_6_levels": lambda: (DynUNet(features, strides), volume(16, 32, 32)),
             "segresnet_4_levels": lambda: (SegResNet(16, (1, 2, 2, 4), (1, 1, 1)), volume(16, 32, 32)),
@@ -302,6 +302,13 @@ def randomize_constants(model):
             parameter.normal_(float(parameter.flatten()[0]), 0.3)
 
 
+def calm_residuals(model):
+    # As zero_init_residual of torchvision does, but not to 0. Otherwise SGD at this rate diverges, and with it each rounding.
+    for module in model.modules():
+        if type(module).__name__ == "Bottleneck":
+            module.bn3.weight.mul_(0.2)
+
+
 def output_of(model, x):
     y = model(x)
     return y["out"] if isinstance(y, dict) else y
@@ -323,6 +330,7 @@ def write_large(folder, name, model, x):
     with torch.no_grad():
         randomize_constants(model)
         randomize(model)
+        calm_residuals(model)
     # The values have both types.
     x = x.float().double() if x.is_floating_point() else x
     y = write(folder, name, model.float().double().eval(), x)

@@ -66,6 +66,8 @@ const std::vector<ArchiveCase>& ArchiveCases() {
       {"frozen_norm.pt2", "frozen_norm", "[1, 1, 2, 1]", 1e-10},
       {"vit.pt2", "vit", "[1, 1, 2, 1]", 1e-10},
       {"convnext.pt2", "convnext", "[1, 1, 2, 1]", 1e-10},
+      {"translator.pt2", "translator", "[2, 1]", 1e-10},
+      {"perceiver.pt2", "perceiver", "[1, 1, 2, 1]", 1e-10},
       {"traced_lenet.pt", "traced_lenet", "[1, 1, 2, 1]", 1e-10},
       {"traced_resnet.pt", "traced_resnet", "[1, 1, 1, 2]", 1e-10},
       {"traced_unet3d.pt", "traced_unet3d", "[1, 1, 2, 1, 1]", 1e-10},
