@@ -1,6 +1,8 @@
 #include "tests/predict/job_run.h"
 #include "primitives/testing/rank_memory.h"
 
+#include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -14,6 +16,7 @@
 #include <ATen/ops/randn.h>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "base/status_macros.h"
 #include "layers/builtin/builtin_rules.h"
 #include "planner/plan/planner.h"
@@ -35,6 +38,14 @@ CellType CellTypeOf(at::ScalarType type) {
     case at::kLong: return CellType::kInt64;
     default: return CellType::kFloat32;
   }
+}
+
+// Of one run: half of what Bazel gives the test (--test_timeout), at least a minute.
+absl::Duration TimeLimit() {
+  const char* const given = std::getenv("TEST_TIMEOUT");
+  int seconds = 0;
+  if (given == nullptr || !absl::SimpleAtoi(given, &seconds)) return absl::Minutes(1);
+  return std::max(absl::Minutes(1), absl::Seconds(seconds) / 2);
 }
 
 Box Whole(const std::vector<int64_t>& shape) {
@@ -116,7 +127,7 @@ absl::StatusOr<std::vector<SessionResult>> RunPlan(const Plan& plan, const JobFo
   const int ranks = static_cast<int>(plan.spec().ranks());
   std::vector<SessionResult> results(ranks);
   constexpr TransportKind kTransport = TransportKind::kInMemoryDelayed;
-  ADJOIN_RETURN_IF_ERROR(RunRanks(ranks, kTransport, 7, [&](Transport& t) -> absl::Status {
+  const auto run = [&](Transport& t) -> absl::Status {
     ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<LocalMemory> memory, MemoryOfRank(kTransport, t.rank(), 7));
     SessionOptions options;
     options.memory = memory.get();
@@ -130,7 +141,8 @@ absl::StatusOr<std::vector<SessionResult>> RunPlan(const Plan& plan, const JobFo
     if (t.rank() == 0 && log != nullptr) options.log = [log](const std::string& line) { log->push_back(line); };
     ADJOIN_ASSIGN_OR_RETURN(results[t.rank()], RunSession(options));
     return absl::OkStatus();
-  }));
+  };
+  ADJOIN_RETURN_IF_ERROR(RunRanks(ranks, kTransport, 7, run, TimeLimit()));
   return results;
 }
 
