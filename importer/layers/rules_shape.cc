@@ -25,8 +25,17 @@ absl::Status SetReshaped(const OpNode& node, LayerBuilder& builder, const std::v
     return builder.SetParameterView(node, input, std::move(view));
   }
   ADJOIN_ASSIGN_OR_RETURN(const ValueView from, builder.ViewOf(input));
-  ADJOIN_ASSIGN_OR_RETURN(ValueView view, from.Reshaped(to));
-  return builder.SetView(node, input, std::move(view));
+  absl::StatusOr<ValueView> view = from.Reshaped(to);
+  if (!view.ok() && from.dims() > 1 && from.HasBatch() && from.BatchDim() == 0 && from.BatchIsAlone()) {
+    // Reshapes before it divided the dims in other ways: of a layer that returns them whole.
+    ADJOIN_ASSIGN_OR_RETURN(ValueView of_whole, ValueView::Of(from.shape()).Reshaped(to));
+    ADJOIN_ASSIGN_OR_RETURN(const std::string whole, builder.SourceOf(input));
+    ADJOIN_RETURN_IF_ERROR(builder.SetResult(node, whole, std::move(of_whole)));
+    builder.ShareElements(node, input);
+    return absl::OkStatus();
+  }
+  ADJOIN_RETURN_IF_ERROR(view.status());
+  return builder.SetView(node, input, *std::move(view));
 }
 
 // view, flatten, ...: the elements in their row-major order, so the result's shape tells all.

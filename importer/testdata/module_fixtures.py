@@ -203,6 +203,28 @@ class Perceiver(nn.Module):
         return self.head((latents + self.mlp(latents)).mean(1))
 
 
+class Grid(nn.Module):
+    """Windows, then a grid of the same image, as in Tu et al., "MaxViT" (2022): one reshape divides dims as no other does."""
+
+    def __init__(self, features=6):
+        super().__init__()
+        self.backbone = nn.Conv2d(3, features, 3, padding=1)
+        self.grid = nn.Linear(4, 4)
+        self.norm = nn.LayerNorm(features)
+        self.head = nn.Conv2d(features, 3, 1)
+
+    def forward(self, x):
+        x = self.backbone(x)
+        n, c, h, w = x.shape
+        x = x.reshape(n, c, h // 2, 2, w // 2, 2).permute(0, 2, 4, 3, 5, 1).reshape(n, h * w // 4, 4, c)
+        x = self.norm(x)
+        x = x.reshape(n, h // 2, w // 2, 2, 2, c).permute(0, 5, 1, 3, 2, 4).reshape(n, c, h, w)
+        x = x.reshape(n, c, 2, h // 2, 2, w // 2).permute(0, 3, 5, 2, 4, 1).reshape(n, h * w // 4, 4, c)
+        x = self.grid(x.swapaxes(-2, -1)).swapaxes(-2, -1)
+        x = x.reshape(n, h // 2, w // 2, 2, 2, c).permute(0, 5, 3, 1, 4, 2).reshape(n, c, h, w)
+        return self.head(x)
+
+
 def networks():
     from torchvision.models import ConvNeXt, SwinTransformer, VisionTransformer
     from torchvision.models.convnext import CNBlockConfig
@@ -225,6 +247,7 @@ def networks():
                                num_classes=5), (normal(2, 3, 32, 32),)
     yield "translator", Translator(), (torch.randint(0, 11, (2, 6)), torch.randint(0, 11, (2, 5)))
     yield "perceiver", Perceiver(), (normal(2, 3, 16, 12),)
+    yield "grid", Grid(), (normal(2, 3, 6, 12),)
 
 
 def randomize(model):

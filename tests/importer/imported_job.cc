@@ -68,6 +68,7 @@ const std::vector<ArchiveCase>& ArchiveCases() {
       {"convnext.pt2", "convnext", "[1, 1, 2, 1]", 1e-10},
       {"translator.pt2", "translator", "[2, 1]", 1e-10},
       {"perceiver.pt2", "perceiver", "[1, 1, 2, 1]", 1e-10},
+      {"grid.pt2", "grid", "[1, 1, 2, 1]", 1e-10},
       {"traced_lenet.pt", "traced_lenet", "[1, 1, 2, 1]", 1e-10},
       {"traced_resnet.pt", "traced_resnet", "[1, 1, 1, 2]", 1e-10},
       {"traced_unet3d.pt", "traced_unet3d", "[1, 1, 2, 1, 1]", 1e-10},
