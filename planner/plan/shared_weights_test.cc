@@ -85,7 +85,7 @@ TEST(SharedWeightsTest, BothLayersUseOneParameter) {
         EXPECT_EQ(LayerOf(program, layer).parameter(1).index(), 1);
       }
       // Both copies of the home send theirs, and their gradients come back there.
-      const OperatorPlan& moved = OperatorOf(program, other, "weight");
+      const OperatorPlan moved = OperatorOf(program, other, "weight");
       EXPECT_EQ(moved.name(), other + ".weight");
       EXPECT_TRUE(moved.differentiable());
       EXPECT_THAT(moved.from().rank(), owner_first ? ElementsAre(0, 1) : ElementsAre(2, 3));
