@@ -108,6 +108,35 @@ TEST(ImportValuesTest, WritesNumbersToSlices) {
   EXPECT_THAT(parameter.Error(), HasSubstr("in place"));
 }
 
+// What is computed of a parameter reads it by a layer of its own, which no other reader of it sees.
+TEST(ImportValuesTest, RefusesWhatChangesPartsOfAParameterInPlace) {
+  for (int64_t batch : {1, 4}) {  // the parameter of shape [1, 3, 2], as it is and expanded to the batch
+    Program program({4, 3, 2});
+    program.Parameter("p", "p", {1, 3, 2});
+    program.Node("expand.default", {{"self", "p"}, {"size", {batch, -1, -1}}}, "e", {batch, 3, 2});
+    program.Node("clone.default", {{"self", "e"}}, "q", {batch, 3, 2});
+    program.Node("slice.Tensor", {{"self", "q"}, {"dim", 1}, {"start", 1}, {"end", 3}}, "s", {batch, 2, 2});
+    program.Node("relu_.default", {{"self", "s"}}, "r", {batch, 2, 2});
+    program.Node("add.Tensor", {{"self", "x"}, {"other", "q"}}, "y", {4, 3, 2});
+    EXPECT_THAT(program.Error(), HasSubstr("in place")) << batch;
+  }
+}
+
+TEST(ImportValuesTest, RefusesProductsOfOtherShapes) {
+  for (const std::vector<int64_t>& shape : {std::vector<int64_t>{}, {2}, {5, 2}, {5, 2, 6, 1}}) {
+    Program program({2, 5, 8});
+    program.Parameter("w", "w", {6, 8});
+    program.Node("exp.default", {{"self", "w"}}, "e", {6, 8});
+    program.Node("transpose.int", {{"self", "x"}, {"dim0", 0}, {"dim1", 1}}, "t", {5, 2, 8});
+    program.Node("linear.default", {{"input", "t"}, {"weight", "e"}}, "y", shape);
+    EXPECT_THAT(program.Error(), HasSubstr("linear")) << shape.size();
+    Program product({2, 5, 8});
+    product.Node("transpose.int", {{"self", "x"}, {"dim0", 1}, {"dim1", 2}}, "t", {2, 8, 5});
+    product.Node("matmul.default", {{"self", "x"}, {"other", "t"}}, "y", shape);
+    EXPECT_THAT(product.Error(), HasSubstr("matmul")) << shape.size();
+  }
+}
+
 // A product with 0 would be NaN where the element is infinite.
 TEST(ImportValuesTest, RefusesToReplaceWhatMayNotBeFinite) {
   const auto error = [](const std::vector<std::pair<std::string, json>>& functions, bool slice, json number) {

@@ -399,6 +399,9 @@ absl::Status LayerBuilder::Bind(const OpNode& node, Value value) {
     // The first argument of an operator that works in place is called so in all of them.
     const std::string changed = node.Tensor(node.Has("self") ? "self" : "input");
     const std::string tensor = TensorOf(changed), base = BaseOf(changed);
+    if (lifted_from_.count(base) > 0) {
+      return absl::InvalidArgumentError("it changes a parameter, or what is expanded of one, in place");
+    }
     const auto before = values_.find(tensor);
     if (before != values_.end() && before->second.view.shape() != value.view.shape()) {
       return absl::InvalidArgumentError("it changes the shape of a tensor in place");

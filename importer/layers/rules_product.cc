@@ -22,6 +22,7 @@ namespace {
 using Extents = std::vector<int64_t>;
 
 constexpr size_t kMostLetters = 32;  // of an einsum's tensor
+constexpr char kOtherDims[] = "its result has other dims than follow from its tensors";
 
 // x times all of a parameter [in, out], or of the transpose of one that is [out, in], as a linear layer's weight is.
 bool IsWeight(const ParameterView& view) {
@@ -59,6 +60,7 @@ absl::Status AddMatmul(const OpNode& node, LayerBuilder& builder, std::pair<std:
   if (a.second.shape().back() != b.second.shape()[b.second.dims() - 2]) {
     return Unsupported("its matrices do not fit each other");
   }
+  if (shape.size() != std::max(a.second.dims(), b.second.dims())) return Unsupported(kOtherDims);
   const bool turns = !a.second.HasBatch() && b.second.HasBatch();
   if (turns) {
     std::swap(a, b);
@@ -212,6 +214,7 @@ absl::Status EinsumWithParameter(const OpNode& node, LayerBuilder& builder, cons
   ADJOIN_ASSIGN_OR_RETURN(const ValueView view, builder.ViewOf(x));
   if (view.dims() != letters.a.size()) return Unsupported("its equation has not a letter for each dim");
   ADJOIN_ASSIGN_OR_RETURN(const Extents shape, builder.Shape(node.outputs[0]));
+  if (shape.size() != letters.result.size()) return Unsupported(kOtherDims);
   const std::string made = absl::StrCat(letters.of_a, letters.of_b);
   Extents order, made_shape(made.size());
   for (char c : absl::StrCat(letters.of_a, letters.summed)) order.push_back(static_cast<int64_t>(letters.a.find(c)));
@@ -278,6 +281,7 @@ absl::Status AddRowsTimesWeight(const OpNode& node, LayerBuilder& builder, const
   ADJOIN_ASSIGN_OR_RETURN(ValueView of_x, builder.ViewOf(x));
   ADJOIN_ASSIGN_OR_RETURN(const ValueView of_weight, builder.ViewOf(weight));
   if (of_weight.dims() != 2 || of_x.dims() < 2) return Unsupported("its weight is no matrix");
+  if (shape.size() != of_x.dims()) return Unsupported(kOtherDims);
   const size_t batch = of_x.HasBatch() && of_x.BatchIsAlone() ? of_x.BatchDim() : 0;
   if (batch == 0 || batch + 1 == of_x.dims()) {
     return AddMatmul(node, builder, {x, std::move(of_x)}, {weight, Turned(of_weight)}, shape);
