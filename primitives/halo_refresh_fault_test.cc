@@ -57,9 +57,12 @@ absl::Status RankMain(int rank, const std::string& scene) {
   options.shared_channels = !absl::StartsWith(scene, "tcp");
   options.shared_memory = !absl::StartsWith(scene, "tcp");
   ADJOIN_ASSIGN_OR_RETURN(auto transport, MakeTransport(options));
-  Say(absl::BytesToHexString(transport->Address()));
+  Say(absl::Base64Escape(transport->Address()));
   std::vector<std::string> addresses;
-  for (int r = 0; r < 2; ++r) addresses.push_back(absl::HexStringToBytes(Hear()));
+  for (int r = 0; r < 2; ++r) {
+    addresses.emplace_back();
+    if (!absl::Base64Unescape(Hear(), &addresses.back())) return absl::InternalError("the test sent no address");
+  }
   ADJOIN_RETURN_IF_ERROR(transport->Connect(addresses, Deadline::After(absl::Seconds(20))));
   WaitingMemory memory;
   Communicator communicator(transport.get(), &memory, {0, absl::Seconds(absl::StrContains(scene, "stopped") ? 3 : 20)});

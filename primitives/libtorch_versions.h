@@ -3,6 +3,9 @@
 #ifndef ADJOIN_PRIMITIVES_LIBTORCH_VERSIONS_H_
 #define ADJOIN_PRIMITIVES_LIBTORCH_VERSIONS_H_
 
+#include <cstddef>
+
+#include <c10/core/Allocator.h>
 #include <c10/core/Stream.h>
 #include <c10/util/Exception.h>
 #include <torch/version.h>
@@ -10,12 +13,12 @@
 #define ADJOIN_LIBTORCH_IS(major, minor) \
   (TORCH_VERSION_MAJOR > (major) || (TORCH_VERSION_MAJOR == (major) && TORCH_VERSION_MINOR >= (minor)))
 
-#if ADJOIN_LIBTORCH_IS(2, 0)
+#if ADJOIN_LIBTORCH_IS(2, 6)
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <c10/core/AutogradState.h>
-#define ADJOIN_OVERRIDE_FROM_2_0 override
+#define ADJOIN_OVERRIDE_FROM_2_6 override
 #else
-#define ADJOIN_OVERRIDE_FROM_2_0
+#define ADJOIN_OVERRIDE_FROM_2_6
 #endif
 
 #if ADJOIN_LIBTORCH_IS(2, 11)
@@ -40,15 +43,16 @@ void* NativeHandleOf(const Stream& stream, long otherwise) {
 }
 inline void* NativeHandleOf(const c10::Stream& stream) { return NativeHandleOf(stream, 0); }
 
-// Whether backward passes that this thread begins may run in other threads. Nothing to do before LibTorch 2.0.
+// Whether backward passes that this thread begins may run in other threads. Nothing to do in 1.13, which cannot be
+// told.
 inline void AllowBackwardInOtherThreads(bool allow) {
-#if ADJOIN_LIBTORCH_IS(2, 0)
+#if ADJOIN_LIBTORCH_IS(2, 6)
   c10::AutogradState::get_tls_state().set_multithreading_enabled(allow);
 #endif
 }
 
-// What LibTorch asks a device of type PrivateUse1 for. Before LibTorch 2.0 it asks for nothing.
-#if ADJOIN_LIBTORCH_IS(2, 0)
+// What LibTorch asks a device of type PrivateUse1 for. 1.13 asks for nothing.
+#if ADJOIN_LIBTORCH_IS(2, 6)
 using PrivateDeviceHooks = at::PrivateUse1HooksInterface;
 inline void RegisterPrivateDeviceHooks(PrivateDeviceHooks* hooks) { at::RegisterPrivateUse1HooksInterface(hooks); }
 #else
@@ -57,6 +61,21 @@ struct PrivateDeviceHooks {
 };
 inline void RegisterPrivateDeviceHooks(PrivateDeviceHooks* hooks) {}
 #endif
+
+// An allocator of a device.
+class AllocatorOfAnyRelease : public c10::Allocator {
+ public:
+#if ADJOIN_LIBTORCH_IS(2, 6)
+  c10::DataPtr allocate(std::size_t bytes) override { return New(bytes); }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override { Copy(to, from, bytes); }
+#else
+  c10::DataPtr allocate(std::size_t bytes) const override { return New(bytes); }
+#endif
+
+ protected:
+  virtual c10::DataPtr New(std::size_t bytes) const = 0;
+  virtual void Copy(void* to, const void* from, std::size_t bytes) const = 0;
+};
 
 }  // namespace adjoin
 

@@ -238,18 +238,18 @@ struct Hooks final : PrivateDeviceHooks {
   virtual bool isBuilt() const { return true; }
   virtual bool isAvailable() const { return true; }
 
-  bool hasPrimaryContext(c10::DeviceIndex) const ADJOIN_OVERRIDE_FROM_2_0 { return true; }
-  c10::DeviceIndex deviceCount() const ADJOIN_OVERRIDE_FROM_2_0 { return FakeDevice::kCount; }
-  c10::DeviceIndex getCurrentDevice() const ADJOIN_OVERRIDE_FROM_2_0 { return CurrentFakeDevice(); }
-  void setCurrentDevice(c10::DeviceIndex index) const ADJOIN_OVERRIDE_FROM_2_0 { ExchangeFakeDevice(index); }
-  c10::DeviceIndex exchangeDevice(c10::DeviceIndex index) const ADJOIN_OVERRIDE_FROM_2_0 {
+  bool hasPrimaryContext(c10::DeviceIndex) const ADJOIN_OVERRIDE_FROM_2_6 { return true; }
+  c10::DeviceIndex deviceCount() const ADJOIN_OVERRIDE_FROM_2_6 { return FakeDevice::kCount; }
+  c10::DeviceIndex getCurrentDevice() const ADJOIN_OVERRIDE_FROM_2_6 { return CurrentFakeDevice(); }
+  void setCurrentDevice(c10::DeviceIndex index) const ADJOIN_OVERRIDE_FROM_2_6 { ExchangeFakeDevice(index); }
+  c10::DeviceIndex exchangeDevice(c10::DeviceIndex index) const ADJOIN_OVERRIDE_FROM_2_6 {
     return ExchangeFakeDevice(index);
   }
-  c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex index) const ADJOIN_OVERRIDE_FROM_2_0 {
+  c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex index) const ADJOIN_OVERRIDE_FROM_2_6 {
     return ExchangeFakeDevice(index);
   }
-  bool isPinnedPtr(const void* data) const ADJOIN_OVERRIDE_FROM_2_0 { return IsPinnedMemory(data); }
-  at::Allocator* getPinnedMemoryAllocator() const ADJOIN_OVERRIDE_FROM_2_0 { return FakePinnedAllocator(); }
+  bool isPinnedPtr(const void* data) const ADJOIN_OVERRIDE_FROM_2_6 { return IsPinnedMemory(data); }
+  at::Allocator* getPinnedMemoryAllocator() const ADJOIN_OVERRIDE_FROM_2_6 { return FakePinnedAllocator(); }
 };
 
 void Register() {

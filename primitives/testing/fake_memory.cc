@@ -10,11 +10,11 @@
 
 #include <ATen/EmptyTensor.h>
 #include <c10/core/DeviceGuard.h>
-#include <torch/version.h>
 
 #include "absl/status/statusor.h"
 #include "primitives/device/device.h"
 #include "primitives/device/fake_device.h"
+#include "primitives/libtorch_versions.h"
 #include "primitives/testing/fake_streams.h"
 
 namespace adjoin {
@@ -119,20 +119,10 @@ void GiveBlock(void* context) {
 
 void DropKeepalive(void* context) { delete static_cast<std::shared_ptr<void>*>(context); }
 
-// Where LibTorch 1.13 and newer versions differ.
-class Allocator : public c10::Allocator {
- public:
-#if TORCH_VERSION_MAJOR >= 2
-  c10::DataPtr allocate(std::size_t bytes) override { return New(bytes); }
-  void copy_data(void* to, const void* from, std::size_t bytes) const override {
+class Allocator : public AllocatorOfAnyRelease {
+  void Copy(void* to, const void* from, std::size_t bytes) const override {
     CheckDevice(CurrentFakeStream(CurrentFakeDevice()).Copy(to, from, bytes));
   }
-#else
-  c10::DataPtr allocate(std::size_t bytes) const override { return New(bytes); }
-#endif
-
- protected:
-  virtual c10::DataPtr New(std::size_t bytes) const = 0;
 };
 
 class MemoryAllocator final : public Allocator {

@@ -126,20 +126,20 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   bool queryEvent(void* event) const override { return event == nullptr || Done(*static_cast<Event*>(event)->last); }
   void destroyEvent(void* event, c10::DeviceIndex index) const noexcept override { delete static_cast<Event*>(event); }
 
-  c10::Stream getNewStream(c10::Device device, int priority) const ADJOIN_OVERRIDE_FROM_2_0 {
+  c10::Stream getNewStream(c10::Device device, int priority) const ADJOIN_OVERRIDE_FROM_2_6 {
     const c10::DeviceIndex index = IndexOf(device);
     CheckIndex(index);
     MadeStreams& made = StreamsOf(index);
     std::lock_guard<std::mutex> lock(made.mutex);
     return Of(index, MakeStream(index, made));
   }
-  void synchronizeEvent(void* event) const ADJOIN_OVERRIDE_FROM_2_0 {
+  void synchronizeEvent(void* event) const ADJOIN_OVERRIDE_FROM_2_6 {
     if (event == nullptr) return;
     FakeStream stream(&FakeDevice::Get(current_device));
     Check(stream.WaitFor(*static_cast<Event*>(event)->last));
     Check(stream.Synchronize());
   }
-  void synchronizeDevice(c10::DeviceIndex index) const ADJOIN_OVERRIDE_FROM_2_0 {
+  void synchronizeDevice(c10::DeviceIndex index) const ADJOIN_OVERRIDE_FROM_2_6 {
     Check(FakeDevice::Get(index).default_stream().Synchronize());
     for (const std::shared_ptr<DeviceStream>& stream : AllMade(StreamsOf(index))) Check(stream->Synchronize());
   }

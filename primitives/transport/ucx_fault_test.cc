@@ -93,9 +93,12 @@ absl::Status RankMain(char** argv) {
   options.shared_memory = std::string(argv[4]) == "shm";
   const std::string scene = argv[5];
   ADJOIN_ASSIGN_OR_RETURN(auto transport, UcxTransport::Create(options));
-  Say(absl::BytesToHexString(transport->Address()));
+  Say(absl::Base64Escape(transport->Address()));
   std::vector<std::string> addresses;
-  for (int r = 0; r < options.size; ++r) addresses.push_back(absl::HexStringToBytes(Hear()));
+  for (int r = 0; r < options.size; ++r) {
+    addresses.emplace_back();
+    if (!absl::Base64Unescape(Hear(), &addresses.back())) return absl::InternalError("the test sent no address");
+  }
   ADJOIN_RETURN_IF_ERROR(transport->Connect(addresses, Deadline::After(absl::Seconds(20))));
   if (options.rank == kSurvivor) return Survive(*transport, scene);
   if (options.rank == kVictim) return PlayVictim(*transport, scene);
