@@ -46,6 +46,8 @@ class ConfigureTest(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(result.stdout, f"tools/configure: LibTorch 2.6.0 in {torch}\ntools/configure: UCX 1.18 in {ucx}\n")
         self.assertEqual(self.file.read_text().splitlines()[1:], [
+            "build --copt=-DADJOIN_CONFIGURED_LIBTORCH=2.6.0",
+            "build --copt=-DADJOIN_CONFIGURED_UCX=1.18",
             f"build --copt=-isystem{torch}/include",
             f"build --copt=-isystem{torch}/include/torch/csrc/api/include",
             f"build --copt=-isystem{ucx}/include",
@@ -90,7 +92,11 @@ class ConfigureTest(unittest.TestCase):
         self.assertIn("does not tell the version of LibTorch", self.refused("--libtorch", torch))
 
     def test_a_path_that_options_do_not_take(self):
-        self.assertIn("use a link without it", self.refused("--libtorch", self.libtorch("lib torch")))
+        for name in ("lib torch", "lib#1"):
+            self.assertIn("use a link without it", self.refused("--libtorch", self.libtorch(name)))
+
+    def test_debians_own(self):
+        self.assertIn("UCX in /usr is Debian's: leave it out", self.refused("--ucx", "/usr"))
 
 
 if __name__ == "__main__":
