@@ -53,7 +53,7 @@ TEST(PlanReportTest, CountsParametersBytesAndFlops) {
   const ProgramReport& train = report.program(0);
   EXPECT_EQ(train.name(), "train");
   EXPECT_EQ(train.batch(), 64);
-  const LayerReport& conv1 = LayerNamed(train, "conv1");
+  const LayerReport conv1 = LayerNamed(train, "conv1");
   EXPECT_EQ(conv1.kind(), "conv");
   EXPECT_THAT(conv1.output().layout().shape(), ElementsAre(64, 6, 28, 28));
   EXPECT_EQ(conv1.output().bytes(), 4 * 64 * 6 * 28 * 28);
