@@ -1,5 +1,5 @@
-// Where the releases of LibTorch that this project compiles with (1.13 to 2.11) differ. No other file asks for a
-// release.
+// Where the releases of LibTorch differ with which this project has been compiled: 1.13, 2.6 and, for primitives on
+// GPUs, 2.11. No other file asks for a release.
 #ifndef ADJOIN_PRIMITIVES_LIBTORCH_VERSIONS_H_
 #define ADJOIN_PRIMITIVES_LIBTORCH_VERSIONS_H_
 
@@ -62,7 +62,8 @@ struct PrivateDeviceHooks {
 inline void RegisterPrivateDeviceHooks(PrivateDeviceHooks* hooks) {}
 #endif
 
-// An allocator of a device.
+// An allocator of a device. New: so many bytes on the current device. Copy: so many bytes within it; not called
+// in 1.13.
 class AllocatorOfAnyRelease : public c10::Allocator {
  public:
 #if ADJOIN_LIBTORCH_IS(2, 6)

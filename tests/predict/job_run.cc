@@ -40,7 +40,7 @@ CellType CellTypeOf(at::ScalarType type) {
   }
 }
 
-// Of one run: half of what Bazel gives the test (--test_timeout), at least a minute.
+// The time of one run: half of what Bazel gives the test (--test_timeout), at least a minute.
 absl::Duration TimeLimit() {
   const char* const given = std::getenv("TEST_TIMEOUT");
   int seconds = 0;

@@ -1,6 +1,6 @@
 """Which libraries this machine has, where that differs between releases: @system_libraries//:found.bzl."""
 
-# Of Abseil: what our code refers to by itself, in one release or another.
+# Abseil's libraries that our code refers to by itself, in one release or another.
 _ABSL = [
     "bad_optional_access", "bad_variant_access", "base", "city", "civil_time", "cord", "cord_internal",
     "cordz_functions", "cordz_handle", "cordz_info", "debugging_internal", "demangle_internal", "exponential_biased",
