@@ -106,11 +106,10 @@ absl::StatusOr<Assignment> JobQueue::Choose(const JobRecord& job, const Backfill
   std::vector<FreeSlots> others;
   absl::Duration until = absl::ZeroDuration();
   for (const FreeSlots& worker : free) {
-    const auto there = failed.find(worker.worker);
-    if (there == failed.end()) {
+    if (failed.count(worker.worker) == 0) {
       others.push_back(worker);
-    } else if (starts_.Avoids(job, worker.worker)) {
-      until = std::max(until, there->second.avoid_until);
+    } else {
+      until = std::max(until, starts_.AvoidedUntil(job, worker.worker));
     }
   }
   absl::StatusOr<Assignment> elsewhere = assign(others);

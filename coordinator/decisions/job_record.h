@@ -113,6 +113,7 @@ struct FailedStarts {
   std::map<std::string, Place> workers;  // where
   absl::Duration since;                  // monotonic: the first of them
   uint32_t in_row = 0;                   // those of which it is open whether the job is to blame
+  uint32_t against_others = 0;           // those where other jobs had started since it failed there before
 };
 
 struct JobRecord {

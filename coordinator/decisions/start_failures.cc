@@ -16,7 +16,9 @@ constexpr absl::Duration kLongestTime = absl::Minutes(10);
 constexpr size_t kEnoughWitnesses = 2;
 constexpr int kEnoughWorkers = 3;
 constexpr uint32_t kEnoughFailures = 3;  // in a row
+constexpr uint32_t kEnoughAgainstOthers = 2;
 constexpr size_t kMostDoubted = 10000;
+constexpr absl::Duration kTimeOfOthers = absl::Seconds(2);  // who have not failed there: a trial is theirs first
 
 // 30 s the first time.
 absl::Duration TimeOf(int times) {
@@ -41,11 +43,13 @@ bool StartFailures::OthersStartWhere(const JobRecord& job) const {
   });
 }
 
-bool StartFailures::Avoids(const JobRecord& job, const std::string& worker) const {
+absl::Duration StartFailures::AvoidedUntil(const JobRecord& job, const std::string& worker) const {
   const auto there = job.failed_starts.workers.find(worker);
-  if (there == job.failed_starts.workers.end() || there->second.avoid_until <= options_.Now()) return false;
   const WorkerRecord* record = workers_.Find(worker);
-  return record == nullptr || record->last_start <= there->second.failed_at;
+  if (there == job.failed_starts.workers.end() || (record != nullptr && record->last_start > there->second.failed_at)) {
+    return -absl::InfiniteDuration();
+  }
+  return std::max(there->second.avoid_until, workers_.TrialAt(worker) + kTimeOfOthers);
 }
 
 // True where attempts have started on the worker and nothing but this job speaks against it since.
@@ -71,23 +75,31 @@ EndCause StartFailures::Judge(JobRecord& job, const StartFailure& failure) {
   const bool from_outside = failure.worker_lost || failure.killed;
   for (const std::string& worker : failure.workers) {
     FailedStarts::Place& there = own.workers[worker];
+    const WorkerRecord* record = workers_.Find(worker);
+    if (there.times > 0 && !from_outside && !failure.node_fault && record != nullptr &&
+        record->last_start > there.failed_at) {
+      ++own.against_others;
+    }
     there.failed_at = now;
     if (++there.times > 1 || !from_outside) there.avoid_until = now + TimeOf(there.times);
     if (failure.node_fault) {
       NodeFault(worker, failure.reason);
     } else if (failure.worker_lost) {  // once, for all jobs that started there
-      const WorkerRecord* lost = workers_.Find(worker);
-      Doubt(worker, {.incarnation = lost == nullptr ? 0 : lost->hello.incarnation()}, failure.reason);
+      Doubt(worker, {.incarnation = record == nullptr ? 0 : record->hello.incarnation()}, failure.reason);
     } else if (own.workers.size() == 1) {
       Doubt(worker, {.job = job.number}, failure.reason);
     }
   }
-  if (own.workers.size() > 1) Withdraw(job.number);
+  if (own.workers.size() > 1) Withdraw(job.number, /*is_gone=*/false);
   if (from_outside || failure.node_fault) return failure.cause;
   ++own.in_row;
+  // Bad jobs that are each other's reason to distrust the workers would otherwise be started for ever.
+  const bool against_others = own.against_others >= kEnoughAgainstOthers;
   if (failure.cause == EndCause::kNodeLost) {
-    return own.in_row >= kEnoughFailures && OthersStartWhere(job) ? EndCause::kRankLost : failure.cause;
+    const bool is_own = against_others || (own.in_row >= kEnoughFailures && OthersStartWhere(job));
+    return is_own ? EndCause::kRankLost : failure.cause;
   }
+  if (against_others) return failure.cause;
   const auto trusted = std::count_if(own.workers.begin(), own.workers.end(),
                                      [&](const auto& there) { return IsTrusted(there.first, job.number); });
   return trusted < kEnoughWorkers && CouldRunElsewhere(job) ? EndCause::kNodeLost : failure.cause;
@@ -128,14 +140,16 @@ void StartFailures::Doubt(const std::string& worker, Witness witness, const std:
   if (enough && !IsLast(worker)) SetAside(worker, doubts, reason);
 }
 
-// The job fails elsewhere, too.
-void StartFailures::Withdraw(uint64_t job) {
+// Workers that too few others speak against are no longer set aside: where the job only failed elsewhere, too, as jobs
+// also do that meet two broken workers, those that have failed no trial yet; where it is gone, all. Jobs that fail
+// everywhere would otherwise keep workers from others long after.
+void StartFailures::Withdraw(uint64_t job, bool is_gone) {
   for (auto& [worker, doubts] : doubts_) {
     if (doubts.witnesses.erase({.job = job}) == 0 || doubts.node_fault) continue;
-    if (doubts.times == 1 && doubts.witnesses.size() < kEnoughWitnesses) {
-      doubts.times = 0;
-      if (workers_.EndSetAside(worker)) outbox_.Log(absl::StrCat("worker ", worker, " is no longer set aside"));
-    }
+    const bool is_open = is_gone ? doubts.times > 0 : doubts.times == 1;
+    if (!is_open || doubts.witnesses.size() >= kEnoughWitnesses) continue;
+    doubts.times = 0;
+    if (workers_.EndSetAside(worker)) outbox_.Log(absl::StrCat("worker ", worker, " is no longer set aside"));
   }
 }
 

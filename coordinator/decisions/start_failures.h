@@ -12,7 +12,8 @@
 //
 // A job keeps away from a worker on which it failed to start, for the same times, where it could run elsewhere; after
 // that it only prefers others (JobQueue). A job that fails wherever it starts is to blame itself: the failure on the
-// third worker that nothing else speaks against is its own, or that on the last on which it can run. Not thread-safe.
+// third worker that nothing else speaks against is its own, or that on the last on which it can run; and so is the
+// second one on a worker where another job has started since it failed there before. Not thread-safe.
 #ifndef ADJOIN_COORDINATOR_DECISIONS_START_FAILURES_H_
 #define ADJOIN_COORDINATOR_DECISIONS_START_FAILURES_H_
 
@@ -57,10 +58,12 @@ class StartFailures {
   // A worker says that it cannot run ranks, whatever it was about to run.
   void NodeFault(const std::string& worker, const std::string& reason);
   // The job will not start again, so what it says of workers counts no more: it was never seen to start elsewhere.
-  void Gone(uint64_t job) { Withdraw(job); }
+  void Gone(uint64_t job) { Withdraw(job, /*is_gone=*/true); }
 
-  // True while the job keeps away from the worker: it failed there, and nothing has started there since.
-  bool Avoids(const JobRecord& job, const std::string& worker) const;
+  // How long the job keeps away from the worker, where it failed to start there and nothing has started there since:
+  // for the times above, and where the worker is due for a trial, a moment longer, so jobs that have not failed there
+  // come first. In the past, or -InfiniteDuration(): it does not.
+  absl::Duration AvoidedUntil(const JobRecord& job, const std::string& worker) const;
   // True where the job could run on workers on which it has not failed to start, if nothing else ran. Those that other
   // jobs had set aside count, too: they are tried again.
   bool CouldRunElsewhere(const JobRecord& job) const;
@@ -80,7 +83,7 @@ class StartFailures {
     bool node_fault = false;
   };
   void Doubt(const std::string& worker, Witness witness, const std::string& reason);
-  void Withdraw(uint64_t job);
+  void Withdraw(uint64_t job, bool is_gone);
   void SetAside(const std::string& worker, Doubts& doubts, const std::string& reason);
   bool IsLast(const std::string& worker) const;
   bool OthersStartWhere(const JobRecord& job) const;

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <iostream>
 #include <map>
 #include <random>
 #include <set>
@@ -140,9 +141,15 @@ TEST_F(StartFailuresTest, TrialsComeOneAtATimeAndEverMoreSeldomUntilOneSucceeds)
     PassAndWork(seconds - 1);
     EXPECT_EQ(Worker(1).state(), "set aside");
     const int before = started_[1];
+    jobs.push_back(Submit(Spec("net", 1)));
     PassAndWork(1);
     EXPECT_EQ(started_[1], before + 1) << "after " << seconds;
+    EXPECT_EQ(Job(jobs.back()).attempts(), 1) << "one that has not failed there comes first";
   }
+  PassAndWork(599);
+  const int before = started_[1];
+  PassAndWork(3);
+  EXPECT_EQ(started_[1], before + 1) << "all have failed there";
   broken_.clear();
   PassAndWork(600);
   EXPECT_EQ(Worker(1).state(), "ready");
@@ -233,6 +240,24 @@ TEST_F(StartFailuresTest, BadJobsDoNotTakeTheNodesFromOthers) {
   }
   EXPECT_EQ(InState(good, SUCCEEDED).size(), good.size());
   EXPECT_EQ(InState(bad, FAILED).size(), bad.size());
+}
+
+TEST_F(StartFailuresTest, AJobThatFailsAgainWhereOthersHaveStartedIsToBlameItself) {
+  Cluster(2, 1);
+  const std::string busy = Submit(Spec("busy", 1));
+  Work();
+  ASSERT_EQ(WorkerOf(busy), "worker-0") << "so no other worker becomes free for the bad job";
+  bad_ = {"job-2"};
+  const std::string bad = Submit(Spec("bad", 1));
+  Work();
+  EXPECT_EQ(Job(bad).state(), PENDING);
+  for (int second = 0; second < 600 && Job(bad).state() != FAILED; ++second) {
+    const std::string other = Submit(Spec("other", 1));
+    PassAndWork(1);
+    if (Job(other).state() == RUNNING) Finish(other);
+  }
+  EXPECT_EQ(Job(bad).state(), FAILED) << Job(bad).reason();
+  EXPECT_EQ(Job(bad).attempts(), 3);
 }
 
 TEST_F(StartFailuresTest, WithoutAnotherNodeTheFirstFailureIsTheJobs) {
@@ -371,6 +396,14 @@ TEST_F(StartFailuresTest, InRandomClustersEveryGoodJobSucceedsAndBadOnesEnd) {
     for (const std::string& job : InState(good, FAILED)) ADD_FAILURE() << job << ": " << Job(job).reason();
     for (int second = 0; second < 3600 && InState(bad, FAILED).size() < bad.size(); ++second) PassAndWork(1);
     EXPECT_EQ(InState(bad, FAILED).size(), bad.size());
+    if (HasFailure()) {
+      for (int node = 0; node < nodes; ++node) {
+        std::cerr << (broken_.count(node) > 0 ? "broken " : "") << Worker(node).ShortDebugString() << "\n";
+      }
+      for (const std::string& job : good) std::cerr << Job(job).ShortDebugString() << "\n";
+      for (const std::string& job : bad) std::cerr << "bad " << Job(job).ShortDebugString() << "\n";
+      return;
+    }
     int lost = 0;
     for (int node : broken_) lost += started_[node];
     EXPECT_LE(lost, 150) << broken << " broken nodes";

@@ -110,6 +110,11 @@ bool WorkerTable::IsSetAside(const std::string& name) const {
   return standing != standing_.end() && standing->second.until > options_.Now();
 }
 
+absl::Duration WorkerTable::TrialAt(const std::string& name) const {
+  const auto standing = standing_.find(name);
+  return standing == standing_.end() ? -absl::InfiniteDuration() : standing->second.until;
+}
+
 bool WorkerTable::Trust(const std::string& name) {
   if (auto worker = workers_.find(name); worker != workers_.end()) worker->second.last_start = options_.Now();
   return EndSetAside(name);

@@ -123,6 +123,8 @@ class WorkerTable {
   // happened there. `by_itself`: a new incarnation of the daemon is tried at once. Also of a worker that is lost.
   void SetAside(const std::string& name, absl::Duration until, const std::string& reason, bool by_itself);
   bool IsSetAside(const std::string& name) const;
+  // When a trial may begin there, or might have begun; -InfiniteDuration() where it is not set aside.
+  absl::Duration TrialAt(const std::string& name) const;
   // Ranks of an attempt were connected there. True where it had been set aside.
   bool Trust(const std::string& name);
   // Ends it without such a proof. True where it had been set aside.
