@@ -40,7 +40,7 @@ constexpr int kNodes = 4;
 constexpr uint64_t kSteps = 40;  // that are judged; every second one is measured
 
 // Ranks with a quarter of the rows each, which exchange halos. `field`: the source of the images and their shape.
-std::string Job(const std::string& field, int samples, const std::string& train) {
+std::string Job(const std::string& field, int samples, int batch) {
   return absl::StrCat(R"(name: "slow" kind: TRAIN ranks: 4 seed: 1
 layout { name: "rows" partition: [1, 1, 4, 1] }
 layer { name: "conv1" input: "x" x: "rows" conv { out_channels: 8 window { kernel: 3 pad_lo: 1 } } }
@@ -54,8 +54,8 @@ dataset { name: "train" shuffle: true
                       field, R"( }
   field { name: "y" synthetic { kind: "index" samples: )",
                       samples, R"( high: 2 } dtype: "int64" } }
-train { dataset: "train" batch: 8 steps: 1000000 measure_layers_every: 2 optimizer { sgd { lr: 0.01 } } )",
-                      train, " }\n");
+train { dataset: "train" batch: )",
+                      batch, " steps: 1000000 measure_layers_every: 2 optimizer { sgd { lr: 0.01 } } }\n");
 }
 
 class SlowPartsTest : public ::testing::Test {
@@ -140,7 +140,7 @@ TEST_F(SlowPartsTest, TheSlowLinkIsNamed) {
   const absl::StatusOr<LocalClusterOptions> options = network.ClusterOptions(::testing::TempDir() + "/certs");
   ASSERT_TRUE(options.ok()) << options.status();
   ASSERT_NO_FATAL_FAILURE(Start(*options));
-  ASSERT_NO_FATAL_FAILURE(Submit(Job("synthetic { kind: \"normal\" samples: 64 } shape: [4, 64, 64]", 64, "")));
+  ASSERT_NO_FATAL_FAILURE(Submit(Job("synthetic { kind: \"normal\" samples: 64 } shape: [4, 64, 64]", 64, 8)));
   if (!network.LimitRate(node_of_[1], node_of_[2], /*megabits_per_second=*/2)) {
     GTEST_SKIP() << "tc and iptables do not limit rates here";
   }
@@ -149,20 +149,20 @@ TEST_F(SlowPartsTest, TheSlowLinkIsNamed) {
   Cancel();
 }
 
-// The same numbers in two files: in one each sample lies by itself, in the other it is one of a thousand that have to
-// be inflated together.
+// The same numbers in two files: in one each sample lies by itself, in the other it is one of two thousand that have to
+// be inflated together, which a batch needs ten times.
 TEST_F(SlowPartsTest, TheSlowFileIsNamed) {
   const std::string fast = ::testing::TempDir() + "/fast", slow = ::testing::TempDir() + "/slow";
   const std::string program =
       absl::StrCat(R"(
 import h5py, numpy
 for folder, storage in ((")",
-                   fast, R"(", {}), (")", slow, R"(", {"chunks": (1024, 4, 32, 32), "compression": "gzip"})):
+                   fast, R"(", {}), (")", slow, R"(", {"chunks": (2048, 4, 32, 32), "compression": "gzip"})):
     with h5py.File(folder + "/set.h5", "w") as file:
-        cells = (numpy.arange(1024 * 4096, dtype="int64") % 251).astype("uint8").reshape(1024, 4, 32, 32)
-        images = file.create_dataset("images", (24576, 4, 32, 32), "uint8", **storage)
-        for first in range(0, 24576, 1024):
-            images[first:first + 1024] = cells
+        cells = (numpy.arange(2048 * 4096, dtype="int64") % 251).astype("uint8").reshape(2048, 4, 32, 32)
+        images = file.create_dataset("images", (49152, 4, 32, 32), "uint8", **storage)
+        for first in range(0, 49152, 2048):
+            images[first:first + 2048] = cells
 )");
   for (const std::string& folder : {fast, slow}) std::filesystem::create_directories(folder);
   auto python = ChildProgram::Start({"/usr/bin/python3", "-c", program}, {}, ::testing::TempDir() + "/python");
@@ -174,7 +174,7 @@ for folder, storage in ((")",
   LocalClusterOptions options;
   for (int node = 0; node < kNodes; ++node) options.data_root[node] = node == kSlowNode ? slow : fast;
   ASSERT_NO_FATAL_FAILURE(Start(options));
-  ASSERT_NO_FATAL_FAILURE(Submit(Job("hdf5 { path: \"set.h5\" } shape: [4, 32, 32] scale: 0.004", 24576, "")));
+  ASSERT_NO_FATAL_FAILURE(Submit(Job("hdf5 { path: \"set.h5\" } shape: [4, 32, 32] scale: 0.004", 49152, 16)));
   int slow_rank = -1;
   for (const auto& [rank, node] : node_of_) slow_rank = node == kSlowNode ? rank : slow_rank;
   ExpectCostliest(absl::StrCat("data ", slow_rank), CostsOfNextSteps());
