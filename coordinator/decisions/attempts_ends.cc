@@ -41,7 +41,6 @@ void Attempts::CountTime(JobRecord& job, bool useful) {
 void Attempts::Cancel(JobRecord& job, const std::string& reason) {
   Close(job, reason);
   CountTime(job, /*useful=*/true);
-  starts_.Gone(job.number);
 }
 
 void Attempts::End(JobRecord& job, EndCause cause, const std::string& reason, std::optional<EndCause> reported) {
@@ -58,7 +57,7 @@ void Attempts::End(JobRecord& job, EndCause cause, const std::string& reason, st
   outbox_.Event(job, "attempt_ended", absl::StrCat(ToString(cause), ": ", reason));
   if (!decision.restart) {
     const std::string why_not = decision.why_not.empty() ? "" : absl::StrCat("; ", decision.why_not);
-    starts_.Gone(job.number);
+    starts_.Gone(job);
     queue_.End(job, FAILED, absl::StrCat(reason, why_not));
     return;
   }

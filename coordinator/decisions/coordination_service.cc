@@ -83,6 +83,7 @@ void CoordinationService::FailUnwritable(uint64_t number, const absl::Status& wh
   }
   submissions_.Cancel(*job);
   if (job->state != PENDING) attempts_.Cancel(*job, reason);
+  starts_.Gone(*job);
   queue_.End(*job, FAILED, reason);
   Schedule();
 }
@@ -133,6 +134,7 @@ absl::StatusOr<JobState> CoordinationService::Cancel(const JobReference& referen
   if (!IsFinal(job.state)) {
     submissions_.Cancel(job);
     if (job.state != PENDING) attempts_.Cancel(job, "cancelled by a user");
+    starts_.Gone(job);
     queue_.End(job, CANCELLED, "cancelled by a user");
     Schedule();
   }

@@ -73,13 +73,12 @@ EndCause StartFailures::Judge(JobRecord& job, const StartFailure& failure) {
   FailedStarts& own = job.failed_starts;
   if (own.workers.empty()) own.since = now;
   const bool from_outside = failure.worker_lost || failure.killed;
+  bool others_had_started = false;
   for (const std::string& worker : failure.workers) {
     FailedStarts::Place& there = own.workers[worker];
     const WorkerRecord* record = workers_.Find(worker);
-    if (there.times > 0 && !from_outside && !failure.node_fault && record != nullptr &&
-        record->last_start > there.failed_at) {
-      ++own.against_others;
-    }
+    others_had_started =
+        others_had_started || (there.times > 0 && record != nullptr && record->last_start > there.failed_at);
     there.failed_at = now;
     if (++there.times > 1 || !from_outside) there.avoid_until = now + TimeOf(there.times);
     if (failure.node_fault) {
@@ -93,6 +92,7 @@ EndCause StartFailures::Judge(JobRecord& job, const StartFailure& failure) {
   if (own.workers.size() > 1) Withdraw(job.number, /*is_gone=*/false);
   if (from_outside || failure.node_fault) return failure.cause;
   ++own.in_row;
+  if (others_had_started) ++own.against_others;
   // Bad jobs that are each other's reason to distrust the workers would otherwise be started for ever.
   const bool against_others = own.against_others >= kEnoughAgainstOthers;
   if (failure.cause == EndCause::kNodeLost) {
@@ -138,6 +138,10 @@ void StartFailures::Doubt(const std::string& worker, Witness witness, const std:
   doubts.witnesses.insert(witness);
   const bool enough = doubts.times > 0 || doubts.witnesses.size() >= kEnoughWitnesses;  // of a trial, one failure is
   if (enough && !IsLast(worker)) SetAside(worker, doubts, reason);
+}
+
+void StartFailures::Gone(const JobRecord& job) {
+  if (!job.failed_starts.workers.empty()) Withdraw(job.number, /*is_gone=*/true);
 }
 
 // Workers that too few others speak against are no longer set aside: where the job only failed elsewhere, too, as jobs

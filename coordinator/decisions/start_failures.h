@@ -13,7 +13,7 @@
 // A job keeps away from a worker on which it failed to start, for the same times, where it could run elsewhere; after
 // that it only prefers others (JobQueue). A job that fails wherever it starts is to blame itself: the failure on the
 // third worker that nothing else speaks against is its own, or that on the last on which it can run; and so is the
-// second one on a worker where another job has started since it failed there before. Not thread-safe.
+// second of those on a worker where another job had started since it failed there before. Not thread-safe.
 #ifndef ADJOIN_COORDINATOR_DECISIONS_START_FAILURES_H_
 #define ADJOIN_COORDINATOR_DECISIONS_START_FAILURES_H_
 
@@ -57,8 +57,8 @@ class StartFailures {
   bool Connected(JobRecord& job);
   // A worker says that it cannot run ranks, whatever it was about to run.
   void NodeFault(const std::string& worker, const std::string& reason);
-  // The job will not start again, so what it says of workers counts no more: it was never seen to start elsewhere.
-  void Gone(uint64_t job) { Withdraw(job, /*is_gone=*/true); }
+  // The job will not start again. What it says of workers counts no more, unless it has started elsewhere since.
+  void Gone(const JobRecord& job);
 
   // How long the job keeps away from the worker, where it failed to start there and nothing has started there since:
   // for the times above, and where the worker is due for a trial, a moment longer, so jobs that have not failed there

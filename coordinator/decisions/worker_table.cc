@@ -1,6 +1,7 @@
 #include "coordinator/decisions/worker_table.h"
 
 #include <iterator>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -120,8 +121,14 @@ bool WorkerTable::Trust(const std::string& name) {
   return EndSetAside(name);
 }
 
+bool WorkerTable::EndSetAside(const std::string& name) {
+  if (standing_.erase(name) == 0) return false;
+  set_aside_ended_ = true;
+  return true;
+}
+
 bool WorkerTable::TakeTrials() {
-  bool any = false;
+  bool any = std::exchange(set_aside_ended_, false);
   for (auto& [name, standing] : standing_) {
     if (standing.tried || standing.until > options_.Now()) continue;
     any = standing.tried = true;

@@ -128,8 +128,8 @@ class WorkerTable {
   // Ranks of an attempt were connected there. True where it had been set aside.
   bool Trust(const std::string& name);
   // Ends it without such a proof. True where it had been set aside.
-  bool EndSetAside(const std::string& name) { return standing_.erase(name) > 0; }
-  // True where the time of a worker has ended since the last call.
+  bool EndSetAside(const std::string& name);
+  // True where the time of a worker has ended since the last call, or EndSetAside has ended it.
   bool TakeTrials();
   // An attempt of the job starts there; or its ranks are connected, or it is over.
   void SetStarting(const std::string& name, uint64_t job, bool starting);
@@ -160,6 +160,7 @@ class WorkerTable {
     bool tried = false;  // TakeTrials has told
   };
   std::map<std::string, Standing> standing_;  // of workers that are or were set aside, also lost ones
+  bool set_aside_ended_ = false;              // TakeTrials has not told yet
 };
 
 }  // namespace adjoin
