@@ -61,7 +61,6 @@ InterpolationPlan InterpolationToProto(const Interpolation::Options& options) {
   message.set_mode(ToString(options.mode));
   message.set_align_corners(options.align_corners);
   message.set_scale(options.scale);
-  message.set_channels_last(options.channels_last);
   return message;
 }
 
@@ -88,7 +87,6 @@ absl::StatusOr<Reading> InterpolationFromProto(const InterpolationPlan& message,
   ADJOIN_ASSIGN_OR_RETURN(options.mode, ParseInterpolationMode(message.mode()));
   options.align_corners = message.align_corners();
   options.scale = message.scale();
-  options.channels_last = message.channels_last();
   return Interpolation::Create(options);
 }
 

@@ -77,7 +77,7 @@ TEST(LayoutProtoTest, ReadingsSurvive) {
       Window::Create({5, 2, 3, 1, 2, Boundary::kReflect, false}).value(),
       TransposedWindow::Create({5, 3, 2, 4, 1, 2}).value(),
       AdaptiveWindow::Create(23).value(),
-      Interpolation::Create({Interpolation::Mode::kLinear, 10, 23, true, 2.3, DType::kFloat64, true}).value(),
+      Interpolation::Create({Interpolation::Mode::kLinear, 10, 23, true, 2.3, DType::kFloat64}).value(),
   };
   for (const Reading& reading : readings) {
     EXPECT_EQ(ToProto(3, reading).dim(), 3u);
@@ -87,7 +87,6 @@ TEST(LayoutProtoTest, ReadingsSurvive) {
   }
   const Reading back = ReadingFromProto(ToProto(3, readings.back()), x, y).value();
   EXPECT_EQ(back.As<Interpolation>()->options().dtype, DType::kFloat64);
-  EXPECT_TRUE(back.As<Interpolation>()->options().channels_last);
 }
 
 // A plan has thousands of layouts, and each would list all ranks of a large job.

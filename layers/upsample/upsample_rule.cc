@@ -150,7 +150,6 @@ absl::StatusOr<std::map<int, Interpolation>> InterpolationsOf(const Upsample& sp
   ADJOIN_ASSIGN_OR_RETURN(options.mode, ModeOf(spec, extents.size()));
   options.align_corners = spec.align_corners();
   options.dtype = dtype;
-  options.channels_last = extents.size() > 1 && input[1] == 1;
   ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> outputs, OutputsOf(spec, extents));
   std::map<int, Interpolation> interpolations;
   for (size_t i = 0; i < extents.size(); ++i) {

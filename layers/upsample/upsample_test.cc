@@ -155,44 +155,8 @@ TEST(UpsampleTransportTest, OverSharedMemory) {
   }
 }
 
-// Every pair of extents up to 64: which cell each output reads, against LibTorch's own choice for a tensor with two
-// channels, and with one; in both modes.
-void ExpectNearestAsLibTorch(const std::string& mode, torch::ScalarType type, DType dtype, int64_t channels) {
-  for (int64_t inputs = 1; inputs <= 64; ++inputs) {
-    const torch::Tensor cells = torch::arange(inputs, type).reshape({1, 1, 1, inputs}).repeat({1, channels, 2, 1});
-    for (int64_t outputs = 1; outputs <= 64; ++outputs) {
-      const UpsampleCase c{mode, {2, inputs}, {2, outputs}, {}, false};
-      const torch::Tensor read = Interpolate(cells, c).select(1, 0).select(1, 0).to(torch::kInt64).contiguous();
-      Interpolation::Options options;
-      options.mode = ParseInterpolationMode(mode).value();
-      options.inputs = inputs;
-      options.outputs = outputs;
-      options.dtype = dtype;
-      options.channels_last = channels == 1;
-      const Interpolation made = Interpolation::Create(options).value();
-      for (int64_t o = 0; o < outputs; ++o) {
-        ASSERT_EQ(made.TapOf(o, 0).index, read.data_ptr<int64_t>()[o]) << made.ToString() << " output " << o;
-      }
-    }
-  }
-}
-
-TEST(NearestIndicesTest, AllPairsOfExtentsUpTo64InFloat32) {
-  for (const char* mode : {"nearest", "nearest-exact"}) {
-    ExpectNearestAsLibTorch(mode, torch::kFloat32, DType::kFloat32, 2);
-    ExpectNearestAsLibTorch(mode, torch::kFloat32, DType::kFloat32, 1);
-  }
-}
-
-TEST(NearestIndicesTest, AllPairsOfExtentsUpTo64InFloat64) {
-  for (const char* mode : {"nearest", "nearest-exact"}) {
-    ExpectNearestAsLibTorch(mode, torch::kFloat64, DType::kFloat64, 2);
-    ExpectNearestAsLibTorch(mode, torch::kFloat64, DType::kFloat64, 1);
-  }
-}
-
-// One rank's layer alone, without a job around it: `c` on an input of one sample and one channel, of which
-// Forward cuts out the box that it reads.
+// One rank's layer alone, without a job around it: `c` on an input of one sample, of which Forward cuts out the box
+// that it reads.
 struct LayerAlone {
   std::unique_ptr<LayerModule> layer;
   std::map<int, Interpolation> interpolations;
@@ -207,15 +171,15 @@ struct LayerAlone {
   }
 };
 
-LayerAlone MakeLayerAlone(const UpsampleCase& c, DType dtype) {
+LayerAlone MakeLayerAlone(const UpsampleCase& c, DType dtype, int64_t channels = 1) {
   LayerContext context;
   Upsample* spec = context.plan.mutable_spec()->mutable_upsample();
   spec->set_mode(c.mode);
   spec->set_align_corners(c.align_corners);
   if (c.scale.empty()) spec->mutable_size()->Add(c.size.begin(), c.size.end());
   spec->mutable_scale()->Add(c.scale.begin(), c.scale.end());
-  std::vector<int64_t> x_shape = {1, 1};
-  context.compute_shape = {1, 1};
+  std::vector<int64_t> x_shape = {1, channels};
+  context.compute_shape = {1, channels};
   x_shape.insert(x_shape.end(), c.extent.begin(), c.extent.end());
   context.compute_shape.insert(context.compute_shape.end(), c.size.begin(), c.size.end());
   context.input_shapes = {x_shape};
@@ -228,6 +192,86 @@ LayerAlone MakeLayerAlone(const UpsampleCase& c, DType dtype) {
   EXPECT_TRUE(layer.ok()) << layer.status();
   return {*std::move(layer), std::move(interpolations)};
 }
+
+// Every pair of extents up to 64, in spatial dim `at` of so many: the layer reads the cells that LibTorch's own kernel
+// reads, which are others for one channel, for few, and for many outputs in the other dims; and the halo has them.
+void ExpectNearestAsLibTorch(int spatial, int at, torch::ScalarType type, int64_t channels, int64_t others) {
+  const DType dtype = type == torch::kFloat32 ? DType::kFloat32 : DType::kFloat64;
+  for (const char* mode : {"nearest", "nearest-exact"}) {
+    for (int64_t inputs = 1; inputs <= 64; ++inputs) {
+      std::vector<int64_t> extent(spatial, 1), size(spatial, others), shape = {1, channels}, lone(2 + spatial, 1);
+      extent[at] = lone[2 + at] = inputs;
+      shape.insert(shape.end(), extent.begin(), extent.end());
+      const torch::Tensor cells = torch::arange(inputs, type).reshape(lone).expand(shape).contiguous();
+      for (int64_t outputs = 1; outputs <= 64; ++outputs) {
+        size[at] = outputs;
+        const UpsampleCase c{mode, extent, size, {}, false};
+        ASSERT_TRUE(MakeLayerAlone(c, dtype, channels).Forward(cells).equal(Interpolate(cells, c)))
+            << c.Text() << " from " << inputs << ", channels " << channels;
+      }
+    }
+  }
+}
+
+class NearestCellsTest : public testing::TestWithParam<torch::ScalarType> {};
+
+TEST_P(NearestCellsTest, AllPairsOfExtentsUpTo64) {
+  for (int64_t channels : {1, 2}) ExpectNearestAsLibTorch(1, 0, GetParam(), channels, 1);
+  for (int64_t channels : {1, 2, 5}) ExpectNearestAsLibTorch(2, channels % 2, GetParam(), channels, 2);
+  for (int64_t channels : {1, 5}) ExpectNearestAsLibTorch(2, channels / 5, GetParam(), channels, 130);
+  for (int64_t channels : {1, 2, 5})
+    ExpectNearestAsLibTorch(3, static_cast<int>(channels / 2), GetParam(), channels, 2);
+}
+
+// Two dims with their own extents and scales, many of them equal or doubled, which some kernels take for what they are.
+TEST_P(NearestCellsTest, ScalesOfTheirOwnInTwoDims) {
+  const DType dtype = GetParam() == torch::kFloat32 ? DType::kFloat32 : DType::kFloat64;
+  const uint64_t seed = TestSeed(500);
+  RandomJobs random(seed);
+  for (int i = 0; i < 600; ++i) {
+    UpsampleCase c;
+    c.mode = random.Of<std::string>({"nearest", "nearest-exact"});
+    for (int dim = 0; dim < 2; ++dim) {
+      const int64_t extent = random.Between(1, 40);
+      const double least = random.Of<double>({1, 2, 0.5, 1.4}), most = least + 1.0 / static_cast<double>(extent);
+      const double scale = least + (most - least) * static_cast<double>(random.Between(0, 99)) / 100;
+      const double outputs = std::floor(static_cast<double>(extent) * scale);
+      c.extent.push_back(extent);
+      c.scale.push_back(outputs < 1 ? 1 : scale);
+      c.size.push_back(outputs < 1 ? extent : static_cast<int64_t>(outputs));
+    }
+    const int64_t channels = random.Of<int64_t>({1, 3, 6});
+    const torch::Tensor x = random.Normal({1, channels, c.extent[0], c.extent[1]}).to(GetParam());
+    ASSERT_TRUE(MakeLayerAlone(c, dtype, channels).Forward(x).equal(Interpolate(x, c)))
+        << c.Text() << " from " << ListText(c.extent) << ", channels " << channels << ", ADJOIN_TEST_SEED=" << seed;
+  }
+}
+
+// More outputs and cells than float32 can number: the layer's, and the halo of a rank that begins or ends at any
+// output.
+TEST_P(NearestCellsTest, ManyCells) {
+  const DType dtype = GetParam() == torch::kFloat32 ? DType::kFloat32 : DType::kFloat64;
+  constexpr int64_t kMany = (1 << 24) + 6;
+  for (const auto& [inputs, outputs] : {std::pair<int64_t, int64_t>{kMany, kMany / 2}, {kMany / 3, kMany}}) {
+    for (const char* mode : {"nearest", "nearest-exact"}) {
+      const UpsampleCase c{mode, {inputs}, {outputs}, {}, false};
+      const torch::Tensor number = torch::arange(inputs, torch::kLong).reshape({1, 1, -1});
+      const torch::Tensor low = number.remainder(4096).to(GetParam()), high = number.div(4096, "floor").to(GetParam());
+      const torch::Tensor low_read = Interpolate(low, c);
+      const LayerAlone layer = MakeLayerAlone(c, dtype);
+      EXPECT_TRUE(layer.Forward(low).equal(low_read)) << c.Text();
+      const torch::Tensor cells =
+          (low_read.to(torch::kLong) + Interpolate(high, c).to(torch::kLong) * 4096).reshape(-1).contiguous();
+      for (int64_t output = outputs - 100000; output < outputs; ++output) {
+        const Interval reads = layer.interpolations.at(2).Reads({output, output + 1});
+        const int64_t cell = cells.data_ptr<int64_t>()[output];
+        ASSERT_TRUE(reads.lo <= cell && cell < reads.hi) << c.Text() << " output " << output;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, NearestCellsTest, testing::Values(torch::kFloat32, torch::kFloat64));
 
 TEST(UpsampleKernelTest, TwiceDifferentiable) {
   for (int seed = 0; seed < 20; ++seed) {

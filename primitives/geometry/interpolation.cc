@@ -26,11 +26,11 @@ double CubicWeight(double x) {
   return x <= 1 ? ((a + 2) * x - (a + 3)) * x * x + 1 : ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
 }
 
+}  // namespace
+
 bool IsNearest(Interpolation::Mode mode) {
   return mode == Interpolation::Mode::kNearest || mode == Interpolation::Mode::kNearestExact;
 }
-
-}  // namespace
 
 absl::StatusOr<Interpolation::Mode> ParseInterpolationMode(absl::string_view name) {
   if (name == "nearest") return Interpolation::Mode::kNearest;
@@ -80,12 +80,7 @@ absl::StatusOr<Interpolation> Interpolation::Create(const Options& options) {
                                                      options.inputs, " inputs, not ", options.outputs));
     }
   }
-  if (options.mode == Mode::kNearest && options.channels_last) {
-    const bool copies = options.outputs == options.inputs, doubles = options.outputs == 2 * options.inputs;
-    return Interpolation(options, copies ? 1 : doubles ? 0.5 : RatioIn<float>(options));
-  }
-  const bool in_double = options.dtype == DType::kFloat64 && !(IsNearest(options.mode) && options.channels_last);
-  return Interpolation(options, in_double ? RatioIn<double>(options) : RatioIn<float>(options));
+  return Interpolation(options, options.dtype == DType::kFloat64 ? RatioIn<double>(options) : RatioIn<float>(options));
 }
 
 bool Interpolation::copies() const {
@@ -97,12 +92,43 @@ int Interpolation::taps() const {
   return IsNearest(options_.mode) ? 1 : options_.mode == Mode::kLinear ? 2 : 4;
 }
 
+// Linear and cubic.
 double Interpolation::Coordinate(int64_t output) const {
   const double o = static_cast<double>(output);
-  if (options_.align_corners || options_.mode == Mode::kNearest) return ratio_ * o;
-  if (options_.mode == Mode::kNearestExact) return ratio_ * (o + 0.5);
+  if (options_.align_corners) return ratio_ * o;
   const double at = ratio_ * (o + 0.5) - 0.5;
   return options_.mode == Mode::kLinear ? std::max(at, 0.0) : at;
+}
+
+// The cells of one output by all definitions. r is in the tensor's type or in float32, and so is the output's number.
+// The coordinate is rounded to float32. Nearest-exact may come by way of the coordinate of linear, which subtracts a
+// half, in one rounding with the product or in another. Kernels may take equal extents for what they are, whatever the
+// scale, and with nearest doubled ones.
+Interval Interpolation::NearestCells(int64_t output) const {
+  const bool is_exact = options_.mode == Mode::kNearestExact;
+  const int64_t last = options_.inputs - 1;
+  Interval cells;
+  const auto add = [&](int64_t cell) {
+    cell = std::min(cell, last);
+    cells = cells.Hull({cell, cell + 1});
+  };
+  const auto add_floor = [&](float at) { add(static_cast<int64_t>(std::floor(at))); };
+  const auto add_by = [&](double ratio, double number) {
+    const double product = ratio * number;
+    const float at = static_cast<float>(product);
+    add_floor(at);
+    if (!is_exact) return;
+    add_floor(std::max(at - 0.5F, 0.0F) + 0.5F);
+    add_floor(std::max(static_cast<float>(product - 0.5), 0.0F) + 0.5F);
+  };
+  const double half = is_exact ? 0.5 : 0;
+  for (const double ratio : {ratio_, RatioIn<float>(options_)}) {
+    add_by(ratio, static_cast<double>(output) + half);
+    add_by(ratio, static_cast<float>(output) + static_cast<float>(half));
+  }
+  if (options_.outputs == options_.inputs) add(output);
+  if (!is_exact && options_.outputs == 2 * options_.inputs) add(output / 2);
+  return cells;
 }
 
 Interpolation::Tap Interpolation::TapOf(int64_t output, int tap) const {
@@ -111,10 +137,7 @@ Interpolation::Tap Interpolation::TapOf(int64_t output, int tap) const {
   const double at = Coordinate(output);
   switch (options_.mode) {
     case Mode::kNearest:
-    case Mode::kNearestExact: {
-      const float below = std::floor(static_cast<float>(at));
-      return {std::min(static_cast<int64_t>(below), last), 1};
-    }
+    case Mode::kNearestExact: break;
     case Mode::kLinear: {
       const int64_t below = std::min(static_cast<int64_t>(at), last);
       const double part = std::min(at - static_cast<double>(below), 1.0);
@@ -130,6 +153,9 @@ Interpolation::Tap Interpolation::TapOf(int64_t output, int tap) const {
 
 Interval Interpolation::Reads(Interval outputs) const {
   if (outputs.empty()) return {0, 0};
+  if (IsNearest(options_.mode) && !copies()) {
+    return NearestCells(outputs.lo).Hull(NearestCells(outputs.hi - 1));
+  }
   return {TapOf(outputs.lo, 0).index, TapOf(outputs.hi - 1, taps() - 1).index + 1};
 }
 

@@ -11,10 +11,14 @@
 //   r = 1 / scale where the user gave one, else inputs / outputs;
 //   with align_corners (inputs - 1) / (outputs - 1), or 0 for a single output.
 // Nearest reads the cell below, nearest-exact the one that r (o + 1/2) lies in, linear the two around it, cubic four
-// (a = -0.75); beyond the borders are copies of the border's cell. r is rounded to the tensor's type, and the nearest
-// modes round their coordinate to float32, as LibTorch's forward kernels do: otherwise some outputs would read another
-// cell. Equal extents copy, except that all but linear follow a scale other than 1.
-// Source: ATen/native/UpSample.h of LibTorch 1.13.
+// (a = -0.75); beyond the borders are copies of the border's cell. r is rounded to the tensor's type. Equal extents
+// copy, except that all but linear follow a scale other than 1.
+//
+// Of the nearest modes LibTorch has several definitions, which round at other places, so a coordinate close to a cell's
+// border may lie on either side of it. Which one holds depends on the release, the type, the number of channels and
+// dims, and the memory format. Reads has the cells of all of them; the layer asks LibTorch which of these an output
+// is a copy of. They are one and the same for most pairs of extents, and for all scales that are powers of 2.
+// Source: ATen/native/UpSample.h and cpu/UpSampleKernel.cpp of LibTorch 1.13 and 2.6.
 #ifndef ADJOIN_PRIMITIVES_GEOMETRY_INTERPOLATION_H_
 #define ADJOIN_PRIMITIVES_GEOMETRY_INTERPOLATION_H_
 
@@ -39,10 +43,6 @@ class Interpolation {
     bool align_corners = false;
     double scale = 0;  // the user's factor; 0: from the extents
     DType dtype = DType::kFloat32;
-    // For the two nearest modes, as LibTorch's kernel for tensors in that memory format, which one with a single
-    // channel and two or three spatial dims is, too: r is rounded to float32 always, and, for kNearest, equal and
-    // doubled extents ignore the scale.
-    bool channels_last = false;
   };
 
   // One input cell and its weight.
@@ -65,9 +65,10 @@ class Interpolation {
   bool copies() const;
   // How many input cells an output is made of: 1, 2 or 4. Some may be the same cell (at the borders), or weigh 0.
   int taps() const;
-  // 0 <= output < outputs, 0 <= tap < taps(). Indices grow with the output and with the tap.
+  // 0 <= output < outputs, 0 <= tap < taps(). Indices grow with the output and with the tap. Not for the nearest modes,
+  // unless it copies.
   Tap TapOf(int64_t output, int tap) const;
-  // The input cells that `outputs`, within [0, outputs), read: their hull. Empty for no outputs.
+  // The input cells that `outputs`, within [0, outputs), may read: their hull. Empty for no outputs.
   Interval Reads(Interval outputs) const;
 
   std::string ToString() const;  // "linear 4 to 8", "cubic 4 to 8 align_corners", "nearest 4 to 9 scale 2.3"
@@ -75,9 +76,12 @@ class Interpolation {
  private:
   Interpolation(const Options& options, double ratio) : options_(options), ratio_(ratio) {}
   double Coordinate(int64_t output) const;
+  Interval NearestCells(int64_t output) const;
   Options options_;
   double ratio_;  // r
 };
+
+bool IsNearest(Interpolation::Mode mode);
 
 // "nearest", "linear", "cubic", "nearest-exact".
 absl::StatusOr<Interpolation::Mode> ParseInterpolationMode(absl::string_view name);

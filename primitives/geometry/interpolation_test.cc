@@ -35,7 +35,6 @@ Interpolation RandomInterpolation(Draw& draw, int64_t inputs) {
     o.inputs = inputs;
     o.outputs = draw.Between(1, 40);
     o.align_corners = (o.mode == Mode::kLinear || o.mode == Mode::kCubic) && draw.OneIn(2);
-    o.channels_last = draw.OneIn(2);
     o.dtype = draw.OneIn(2) ? DType::kFloat32 : DType::kFloat64;
     if (draw.OneIn(2)) {
       o.scale = static_cast<double>(draw.Between(1, 400)) / 100;
@@ -66,11 +65,11 @@ TEST(InterpolationTest, EqualsResultsWorkedByHand) {
   EXPECT_EQ(corners.TapOf(4, 0), (Interpolation::Tap{2, 1}));
 
   const Interpolation nearest = Made(Mode::kNearest, 4, 9, false, 2.3);
-  EXPECT_EQ(nearest.TapOf(8, 0).index, 3);  // 8 / 2.3 = 3.48
-  EXPECT_EQ(Made(Mode::kNearest, 5, 2).TapOf(1, 0).index, 2);
+  EXPECT_EQ(nearest.Reads({8, 9}), (Interval{3, 4}));  // 8 / 2.3 = 3.48
+  EXPECT_EQ(Made(Mode::kNearest, 5, 2).Reads({1, 2}), (Interval{2, 3}));
   // The middles of the outputs are at 1.25 and 3.75.
-  EXPECT_EQ(Made(Mode::kNearestExact, 5, 2).TapOf(0, 0).index, 1);
-  EXPECT_EQ(Made(Mode::kNearestExact, 5, 2).TapOf(1, 0).index, 3);
+  EXPECT_EQ(Made(Mode::kNearestExact, 5, 2).Reads({0, 1}), (Interval{1, 2}));
+  EXPECT_EQ(Made(Mode::kNearestExact, 5, 2).Reads({1, 2}), (Interval{3, 4}));
   EXPECT_EQ(Made(Mode::kNearestExact, 4, 9, false, 2.3).ToString(), "nearest-exact 4 to 9 scale 2.3");
 
   // Output 1 of a doubling is at 1/4: cells -1 (the border's, 0), 0, 1, 2.
@@ -96,6 +95,7 @@ TEST(InterpolationTest, ReadsIsTheHullOfTheTapsAndWeightsSumToOne) {
   for (int i = 0; i < 4000; ++i) {
     const int64_t n = draw.Between(1, 30);
     const Interpolation made = RandomInterpolation(draw, n);
+    if (IsNearest(made.options().mode) && !made.copies()) continue;
     const int64_t m = made.options().outputs;
     SCOPED_TRACE(made.ToString());
     const int64_t lo = draw.Between(0, m), hi = draw.Between(lo, m);
@@ -128,6 +128,47 @@ TEST(InterpolationTest, ReadsIsTheHullOfTheTapsAndWeightsSumToOne) {
     }
     ASSERT_EQ(made.Reads({lo, hi}), hull) << "outputs " << lo << " to " << hi;
   }
+}
+
+// Integers give the exact cell. Rounding makes that one or its neighbour of it, and nothing is rounded where one extent
+// is the other times a power of 2.
+TEST(InterpolationTest, NearestReadsOneCellOrTwoAtTheExactOne) {
+  int pairs = 0, with_two = 0;
+  for (const Mode mode : {Mode::kNearest, Mode::kNearestExact}) {
+    for (const DType dtype : {DType::kFloat32, DType::kFloat64}) {
+      for (int64_t n = 1; n <= 64; ++n) {
+        for (int64_t m = 1; m <= 64; ++m) {
+          const Interpolation made =
+              Interpolation::Create({.mode = mode, .inputs = n, .outputs = m, .dtype = dtype}).value();
+          SCOPED_TRACE(made.ToString());
+          const bool is_exact = m == n || m == 2 * n || n == 2 * m || m == 4 * n;
+          Interval all;
+          bool one_each = true;
+          for (int64_t o = 0; o < m; ++o) {
+            const int64_t cell = mode == Mode::kNearest ? o * n / m : (2 * o + 1) * n / (2 * m);
+            const Interval reads = made.Reads({o, o + 1});
+            ASSERT_TRUE(reads.lo >= std::max<int64_t>(cell - 1, 0) && reads.hi <= std::min(cell + 2, n))
+                << "output " << o;
+            ASSERT_TRUE(reads.size() == 1 || (reads.size() == 2 && !is_exact)) << "output " << o;
+            ASSERT_TRUE(reads.lo == cell || !is_exact) << "output " << o;
+            one_each = one_each && reads.size() == 1;
+            all = all.Hull(reads);
+          }
+          ASSERT_EQ(made.Reads({0, m}), all);
+          ++pairs;
+          with_two += one_each ? 0 : 1;
+        }
+      }
+    }
+  }
+  EXPECT_LT(with_two, pairs / 25);
+  EXPECT_GT(with_two, 0);
+}
+
+// A kernel may take doubled extents for what they are, or follow the scale: output 18 reads cell 9 or 18 / 2.09 = 8.6.
+TEST(InterpolationTest, NearestReadsByTheScaleAndByTheExtents) {
+  EXPECT_EQ(Made(Mode::kNearest, 10, 20, false, 2.09).Reads({18, 19}), (Interval{8, 10}));
+  EXPECT_EQ(Made(Mode::kNearestExact, 10, 20, false, 2.09).Reads({19, 20}), (Interval{9, 10}));
 }
 
 TEST(InterpolationTest, ViewsHoldWhatEveryOutputReads) {
