@@ -18,6 +18,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -219,14 +220,19 @@ TEST_F(TraceTest, TheSlowRankIsNamed) {
   const absl::StatusOr<DescribeJobResponse> described = cluster_->Describe(job);
   ASSERT_TRUE(described.ok()) << described.status();
   ASSERT_EQ(described->rank_size(), 4);
-  const uint64_t begin = described->job().progress().step() + 2, end = begin + 40;
+  const uint64_t begin = described->job().progress().step() + 2, end = begin + 80;
   {
     const Slowed slowed(static_cast<pid_t>(described->rank(kSlow).pid()));
     ASSERT_TRUE(RunsUntilStep(job, end));
-    const auto shown = cluster_->Cli({"describe", job});
-    EXPECT_THAT(shown.out, HasSubstr("slow in step "));
-    EXPECT_THAT(shown.out, HasSubstr("OF THE STEP"));
-    EXPECT_THAT(shown.out, HasSubstr("rank 2"));
+    // It shows the last measured step, in which the rank may not have been stopped.
+    std::string shown;
+    for (uint64_t step = end + 2; step < end + 200 && !absl::StrContains(shown, "rank 2"); step += 2) {
+      ASSERT_TRUE(RunsUntilStep(job, step));
+      shown = cluster_->Cli({"describe", job}).out;
+    }
+    EXPECT_THAT(shown, HasSubstr("slow in step "));
+    EXPECT_THAT(shown, HasSubstr("OF THE STEP"));
+    EXPECT_THAT(shown, HasSubstr("rank 2"));
   }
   const auto lines = cluster_->Cli({"metrics", job, "--type", "slow"});
   EXPECT_EQ(lines.exit_code, 0) << lines.err;
@@ -252,7 +258,7 @@ TEST_F(TraceTest, TheSlowRankIsNamed) {
       EXPECT_GT(parsed["part_seconds"][i].get<double>(), parsed["median_seconds"][i].get<double>());
     }
   }
-  EXPECT_EQ(measured, 20);
+  EXPECT_EQ(measured, 40);
   // The machine does other work, too, which makes the other ranks slow now and then.
   for (const int other : {0, 1, 3}) EXPECT_GT(costs[kSlow], 2 * costs[other]) << "rank " << other;
   EXPECT_EQ(cluster_->Cli({"cancel", job}).exit_code, 0);

@@ -79,7 +79,7 @@ TEST_F(ClockJumpTest, JumpsLoseNoProcessAndHideNoDeath) {
   ASSERT_TRUE(StepsOn(*job, 20).ok());
   ASSERT_EQ(cluster_->KillWorker(1), absl::OkStatus());
   auto ended = cluster_->WaitUntil(
-      *job, [](const JobSummary& s) { return s.state() == PENDING; }, Within(10));
+      *job, [](const JobSummary& s) { return s.state() == PENDING; }, Within(30));
   ASSERT_TRUE(ended.ok()) << ended.status();
   ASSERT_EQ(cluster_->StartWorker(1), absl::OkStatus());
   auto again = cluster_->WaitUntil(

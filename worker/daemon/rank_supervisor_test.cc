@@ -53,7 +53,7 @@ class RankSupervisorTest : public ::testing::Test {
   }
   // Returns true once the process is gone; a killed one may take a moment.
   static bool Gone(pid_t pid) {
-    for (int i = 0; i < 200; ++i) {
+    for (int i = 0; i < 2000; ++i) {
       if (kill(pid, 0) != 0) return true;
       absl::SleepFor(absl::Milliseconds(10));
     }
