@@ -75,7 +75,7 @@ TEST_F(StoppedTest, ADaemonsJobStartsElsewhereOnlyAfterItsLease) {
       job, [](const JobSummary& s) { return s.state() == PENDING; }, Within(30));
   ASSERT_TRUE(lost.ok()) << lost.status();
   EXPECT_THAT(lost->reason(), HasSubstr(absl::StrCat("worker-", node, " was lost")));
-  EXPECT_LT(absl::Now() - stopped, absl::Seconds(20)) << "it was to be found after 2 s";
+  EXPECT_LT(absl::Now() - stopped, absl::Seconds(9)) << "it was to be found after 2 s";
   auto again = cluster_->WaitUntil(
       job, [](const JobSummary& s) { return s.attempts() == 2; }, Within(60));
   ASSERT_TRUE(again.ok()) << again.status();
