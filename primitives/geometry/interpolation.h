@@ -14,7 +14,7 @@
 // (a = -0.75); beyond the borders are copies of the border's cell. r is rounded to the tensor's type. Equal extents
 // copy, except that all but linear follow a scale other than 1.
 //
-// Of the nearest modes LibTorch has several definitions, which round at other places, so a coordinate close to a cell's
+// LibTorch has several definitions of the nearest modes, which round at other places, so a coordinate close to a cell's
 // border may lie on either side of it. Which one holds depends on the release, the type, the number of channels and
 // dims, and the memory format. Reads has the cells of all of them; the layer asks LibTorch which of these an output
 // is a copy of. They are one and the same for most pairs of extents, and for all scales that are powers of 2.
