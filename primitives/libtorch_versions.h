@@ -4,7 +4,9 @@
 #define ADJOIN_PRIMITIVES_LIBTORCH_VERSIONS_H_
 
 #include <cstddef>
+#include <string>
 
+#include <ATen/Version.h>
 #include <c10/core/Allocator.h>
 #include <c10/core/Stream.h>
 #include <c10/util/Exception.h>
@@ -50,6 +52,10 @@ inline void AllowBackwardInOtherThreads(bool allow) {
   c10::AutogradState::get_tls_state().set_multithreading_enabled(allow);
 #endif
 }
+
+// Whether LibTorch's oneDNN copies weights into blocks of channels and does not fill what is left of the last one
+// (layers/conv/convolution_kernel.h). 3.7 does so, 2.7 does not.
+inline bool OneDnnLeavesBlocksOpen() { return at::get_mkldnn_version().find(" v3.7.") != std::string::npos; }
 
 // What LibTorch asks a device of type PrivateUse1 for. 1.13 asks for nothing.
 #if ADJOIN_LIBTORCH_IS(2, 6)

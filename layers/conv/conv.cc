@@ -13,10 +13,10 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/constant_pad_nd.h>
-#include <ATen/ops/convolution.h>
 #include <ATen/ops/zeros.h>
 
 #include "base/status_macros.h"
+#include "layers/conv/convolution_kernel.h"
 #include "layers/conv/edge_convolution.h"
 #include "layers/conv/edge_roles.h"
 #include "layers/layer.h"
@@ -105,8 +105,7 @@ class ConvLayer : public LayerModule {
 
   // Its groups are those of this rank.
   at::Tensor Convolution(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) const {
-    return at::convolution(x, weight, bias, stride_, padding_, dilation_, transposed_,
-                           /*output_padding=*/{0}, Groups(x, weight));
+    return Convolve(x, weight, bias, {stride_, padding_, dilation_, transposed_, Groups(x, weight)});
   }
 
   // From what this rank's inputs give to, to its outputs: cells to add, or, negative, to leave out. Last dim first.

@@ -7,12 +7,11 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/constant_pad_nd.h>
-#include <ATen/ops/convolution.h>
-#include <ATen/ops/convolution_backward.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "layers/conv/convolution_kernel.h"
 #include "layers/kept_in_graph.h"
 
 namespace adjoin {
@@ -40,6 +39,11 @@ at::Tensor Widened(const at::Tensor& part, int64_t dim, int64_t extent, bool fro
   std::vector<int64_t> padding(2 * part.dim(), 0);
   padding[2 * (part.dim() - 1 - dim) + (front ? 1 : 0)] = extent - part.size(dim);
   return at::constant_pad_nd(part, padding, 0);
+}
+
+ConvolutionGeometry OfStrideOne(std::vector<int64_t> padding, std::vector<int64_t> dilation, int64_t groups) {
+  std::vector<int64_t> stride(padding.size(), 1);
+  return {std::move(stride), std::move(padding), std::move(dilation), /*transposed=*/false, groups};
 }
 
 class TakeEdgesFunction : public torch::autograd::Function<TakeEdgesFunction> {
@@ -95,33 +99,30 @@ class InteriorFunction : public torch::autograd::Function<InteriorFunction> {
                             std::vector<int64_t> padding, std::vector<int64_t> dilation, int64_t groups,
                             std::shared_ptr<Handover> handover) {
     ctx->save_for_backward({x, weight});
-    ctx->saved_data["outputs"] = bias.numel();
+    ctx->saved_data["biased"] = bias.numel() > 0;
     ctx->saved_data["padding"] = padding;
     ctx->saved_data["dilation"] = dilation;
     ctx->saved_data["groups"] = groups;
     KeepInGraph(ctx, handover);
-    const std::vector<int64_t> ones(padding.size(), 1), zeros(padding.size(), 0);
-    return at::convolution(x, weight, bias.numel() > 0 ? bias : at::Tensor(), ones, padding, dilation,
-                           /*transposed=*/false, zeros, groups);
+    return Convolve(x, weight, bias.numel() > 0 ? bias : at::Tensor(), OfStrideOne(padding, dilation, groups));
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list gradients) {
     const auto saved = ctx->get_saved_variables();
-    const auto padding = ctx->saved_data["padding"].toIntVector(), dilation = ctx->saved_data["dilation"].toIntVector();
-    const int64_t outputs = ctx->saved_data["outputs"].toInt(), groups = ctx->saved_data["groups"].toInt();
-    const std::vector<int64_t> ones(padding.size(), 1), zeros(padding.size(), 0), bias_shape = {outputs};
+    const ConvolutionGeometry geometry =
+        OfStrideOne(ctx->saved_data["padding"].toIntVector(), ctx->saved_data["dilation"].toIntVector(),
+                    ctx->saved_data["groups"].toInt());
     const bool needs_x = ctx->needs_input_grad(0);
-    auto [of_x, of_weight, of_bias] = at::convolution_backward(
-        gradients[0], saved[0], saved[1], outputs > 0 ? c10::OptionalIntArrayRef(bias_shape) : c10::nullopt, ones,
-        padding, dilation, /*transposed=*/false, zeros, groups,
-        {needs_x, ctx->needs_input_grad(1), outputs > 0 && ctx->needs_input_grad(2)});
+    ConvolutionGradients made = ConvolveBackward(
+        gradients[0], saved[0], saved[1], geometry,
+        {needs_x, ctx->needs_input_grad(1), ctx->saved_data["biased"].toBool() && ctx->needs_input_grad(2)});
     Handover& handover = KeptInGraph<Handover>(ctx);
     handover.gradient = at::Tensor();
     const bool too_late = std::exchange(handover.too_late, false);
     if (needs_x && handover.expected && !too_late && !at::GradMode::is_enabled()) {
-      handover.gradient = std::exchange(of_x, at::Tensor());
+      handover.gradient = std::exchange(made.x, at::Tensor());
     }
-    return {of_x, of_weight, of_bias, at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor()};
+    return {made.x, made.weight, made.bias, at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor()};
   }
 };
 
@@ -178,7 +179,6 @@ at::Tensor EdgeConvolution::Interior(const at::Tensor& x, const at::Tensor& weig
 
 at::Tensor EdgeConvolution::AddEdges(const at::Tensor& y, const std::vector<at::Tensor>& outer,
                                      const at::Tensor& weight) {
-  const std::vector<int64_t> ones(options_.padding.size(), 1), zeros(options_.padding.size(), 0);
   std::vector<at::Tensor> parts;
   std::vector<int64_t> dims, last;
   // A later cut dim has come with its halo; of an earlier one there are this part's cells alone.
@@ -192,8 +192,8 @@ at::Tensor EdgeConvolution::AddEdges(const at::Tensor& y, const std::vector<at::
     for (const bool after : {false, true}) {
       if (!(after ? cut.after : cut.before)) continue;
       const at::Tensor cells = after ? Last(outer[i], cut.dim, reach) : First(outer[i], cut.dim, reach);
-      parts.push_back(at::convolution(Widened(cells, cut.dim, 3 * reach, /*front=*/!after), weight, {}, ones, padding,
-                                      options_.dilation, /*transposed=*/false, zeros, options_.groups));
+      parts.push_back(Convolve(Widened(cells, cut.dim, 3 * reach, /*front=*/!after), weight, {},
+                               OfStrideOne(padding, options_.dilation, options_.groups)));
       dims.push_back(cut.dim);
       last.push_back(after);
     }
