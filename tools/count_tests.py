@@ -4,8 +4,8 @@
     count_tests.py EVENTS --cut-short   a run that was ended early: what it did not reach is named, and no failure
 
 Counts test cases, as the tests' XML reports name them. A test that failed without saying in which case (it crashed, ran
-too long, did not build) counts as one failed case. Names what failed, on lines that begin with "failed: ". Exits with 1
-where any failed.
+too long, did not build) counts as one failed case, and so does one of which no case was run: its filter names none.
+Names what failed, on lines that begin with "failed: ". Exits with 1 where any failed.
 """
 import json
 import sys
@@ -41,15 +41,20 @@ def read_events(path):
     return last, set(unbuilt), broken & set(unbuilt), built - with_result
 
 
-def cases_of(report, failed_names=None):
-    """Passed, failed and skipped cases of an XML report; none if there is no such file or it is cut off. The names of
-    those that failed are added to `failed_names`."""
-    passed = failed = skipped = 0
+def read_report(path):
+    """The root of an XML report; None if there is no such file or it is cut off."""
     try:
-        root = xml.etree.ElementTree.parse(report).getroot()
+        return xml.etree.ElementTree.parse(path).getroot()
     except (OSError, xml.etree.ElementTree.ParseError):
-        return 0, 0, 0
-    for case in root.iter("testcase"):
+        return None
+
+
+def cases_of(report, failed_names=None):
+    """Passed, failed and skipped cases of an XML report; none if it cannot be read. The names of those that failed are
+    added to `failed_names`."""
+    passed = failed = skipped = 0
+    root = read_report(report)
+    for case in root.iter("testcase") if root is not None else ():
         if case.find("failure") is not None or case.find("error") is not None:
             failed += 1
             if failed_names is not None:
@@ -61,10 +66,14 @@ def cases_of(report, failed_names=None):
     return passed, failed, skipped
 
 
-def cases(result, failed_names):
-    """Passed, failed and skipped cases that the XML reports of one test name; as cases_of."""
-    reports = [urllib.request.url2pathname(urllib.parse.urlparse(output["uri"]).path)
-               for output in result.get("testActionOutput", []) if output["name"] == "test.xml"]
+def reports_of(result):
+    """The paths of the XML reports of one test."""
+    return [urllib.request.url2pathname(urllib.parse.urlparse(output["uri"]).path)
+            for output in result.get("testActionOutput", []) if output["name"] == "test.xml"]
+
+
+def cases(reports, failed_names):
+    """Passed, failed and skipped cases that the reports name; as cases_of."""
     return [sum(counts) for counts in zip((0, 0, 0), *(cases_of(report, failed_names) for report in reports))]
 
 
@@ -73,6 +82,7 @@ def main():
     results, unbuilt, broken, not_run = read_events(sys.argv[1])
     failures = [f"{label}: it is not built" for label in sorted(broken if cut_short else unbuilt)]
     passed, failed, skipped = 0, len(failures), 0
+    cases_by_label = {}  # Of tests that passed with a report; of all their shards together.
     not_reached, reached = [*(unbuilt - broken), *not_run] if cut_short else [], 0
     for label, result in results:
         if cut_short and result["status"] not in ("PASSED", "FLAKY", "FAILED", "TIMEOUT"):
@@ -80,16 +90,23 @@ def main():
             continue
         reached += 1
         failed_names = []
-        case_counts = cases(result, failed_names)
+        reports = reports_of(result)
+        case_counts = cases(reports, failed_names)
         failures += [f"{label}: {name}" for name in failed_names]
         passed += case_counts[0]
         failed += case_counts[1]
         skipped += case_counts[2]
         if result["status"] in ("PASSED", "FLAKY"):
-            passed += 1 if sum(case_counts) == 0 else 0
+            if any(read_report(report) is not None for report in reports):
+                cases_by_label[label] = cases_by_label.get(label, 0) + sum(case_counts)
+            else:
+                passed += 1
         elif case_counts[1] == 0:
             failed += 1
             failures.append(f"{label}: {result['status']}, and no case tells why")
+    without_cases = sorted(label for label, count in cases_by_label.items() if count == 0)
+    failed += len(without_cases)
+    failures += [f"{label}: none of its cases was run" for label in without_cases]
     if not_reached:
         print(f"{len(not_reached)} test programs were not reached in the time given, {reached} were:")
         print("\n".join(f"  {label}" for label in sorted(not_reached)))

@@ -23,13 +23,13 @@ class CountTestsTest(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
 
-    def ran(self, label, status, report=None):
+    def ran(self, label, status, report=None, shard=1):
         result = {"status": status, "testActionOutput": []}
         if report is not None:
-            path = self.folder / (label.strip("/").replace(":", "_") + ".xml")
+            path = self.folder / (label.strip("/").replace(":", "_") + f"{shard}.xml")
             path.write_text(report)
             result["testActionOutput"] = [{"name": "test.xml", "uri": path.as_uri()}]
-        return {"id": {"testResult": {"label": label, "run": 1, "shard": 1, "attempt": 1}}, "testResult": result}
+        return {"id": {"testResult": {"label": label, "run": 1, "shard": shard, "attempt": 1}}, "testResult": result}
 
     def count(self, events, *arguments):
         path = self.folder / "events.json"
@@ -47,6 +47,14 @@ class CountTestsTest(unittest.TestCase):
         self.assertEqual(self.count(events),
                          (1, ["failed: //a:a: b", "failed: //b:b: FAILED, and no case tells why",
                               "2 passed, 2 failed, 1 skipped"]))
+
+    def test_where_no_case_was_run_that_is_a_failure(self):
+        none, one = "<testsuites tests='0'/>", "<testsuites><testcase name='a'/></testsuites>"
+        events = [configured("//a:a"), built("//a:a"), self.ran("//a:a", "PASSED", none),
+                  configured("//b:b"), built("//b:b"), self.ran("//b:b", "PASSED", none, shard=1),
+                  self.ran("//b:b", "PASSED", one, shard=2),
+                  configured("//c:c"), built("//c:c"), self.ran("//c:c", "PASSED", "<testsuites")]
+        self.assertEqual(self.count(events), (1, ["failed: //a:a: none of its cases was run", "2 passed, 1 failed"]))
 
     def test_what_was_not_built_failed(self):
         events = [configured("//a:a"), configured("//b:slow", ["long"])]
