@@ -17,6 +17,7 @@
 #include <cstdlib>
 
 #include "absl/base/attributes.h"
+#include "absl/base/config.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
@@ -50,16 +51,36 @@ class Function<Result(Arguments...)> {
   std::atomic<void*> found_{nullptr};
 };
 
-// The library's WithTimeout functions call these, WithDeadline.
-namespace library {
-#define ADJOIN_ABSL(name) "_ZN4absl7debian3" name
+// Debian 12's absl is 20220623, 13's 20240722. In the newer one, inline functions call what waits: one member with
+// every kind of limit.
+#define ADJOIN_ABSL_WAITS_INLINE (ABSL_LTS_RELEASE_VERSION >= 20240722)
+#if ADJOIN_ABSL_WAITS_INLINE
+using Limit = absl::synchronization_internal::KernelTimeout;
+#endif
 
-ABSL_CONST_INIT Function<void(absl::Mutex*)> destroy(ADJOIN_ABSL("5MutexD1Ev"));
+namespace library {
+// All members' names begin so, and go on with the release's namespace, such as "debian3".
+#define ADJOIN_TEXT_OF(name) #name
+#define ADJOIN_TEXT(name) ADJOIN_TEXT_OF(name)
+#define ADJOIN_ABSL(name) "_ZN4absl7" ADJOIN_TEXT(ABSL_OPTION_INLINE_NAMESPACE_NAME) name
+#define ADJOIN_ABSL_CONST(name) "_ZNK4absl7" ADJOIN_TEXT(ABSL_OPTION_INLINE_NAMESPACE_NAME) name
+
 ABSL_CONST_INIT Function<void(absl::Mutex*)> lock(ADJOIN_ABSL("5Mutex4LockEv"));
 ABSL_CONST_INIT Function<void(absl::Mutex*)> unlock(ADJOIN_ABSL("5Mutex6UnlockEv"));
 ABSL_CONST_INIT Function<bool(absl::Mutex*)> try_lock(ADJOIN_ABSL("5Mutex7TryLockEv"));
 ABSL_CONST_INIT Function<void(absl::Mutex*)> reader_lock(ADJOIN_ABSL("5Mutex10ReaderLockEv"));
 ABSL_CONST_INIT Function<void(absl::Mutex*)> reader_unlock(ADJOIN_ABSL("5Mutex12ReaderUnlockEv"));
+#if ADJOIN_ABSL_WAITS_INLINE
+ABSL_CONST_INIT Function<void(absl::Mutex*)> destroy(ADJOIN_ABSL("5Mutex4DtorEv"));
+ABSL_CONST_INIT Function<bool(absl::Mutex*, const absl::Condition&, Limit, bool)> lock_when(
+    ADJOIN_ABSL("5Mutex14LockWhenCommonERKNS0_9ConditionENS0_24synchronization_internal13KernelTimeoutEb"));
+ABSL_CONST_INIT Function<bool(absl::Mutex*, const absl::Condition&, Limit)> await(
+    ADJOIN_ABSL("5Mutex11AwaitCommonERKNS0_9ConditionENS0_24synchronization_internal13KernelTimeoutE"));
+ABSL_CONST_INIT Function<bool(absl::CondVar*, absl::Mutex*, Limit)> wait(
+    ADJOIN_ABSL("7CondVar10WaitCommonEPNS0_5MutexENS0_24synchronization_internal13KernelTimeoutE"));
+#else
+// Functions with a timeout call these, with a deadline.
+ABSL_CONST_INIT Function<void(absl::Mutex*)> destroy(ADJOIN_ABSL("5MutexD1Ev"));
 ABSL_CONST_INIT Function<void(absl::Mutex*, const absl::Condition&)> lock_when(
     ADJOIN_ABSL("5Mutex8LockWhenERKNS0_9ConditionE"));
 ABSL_CONST_INIT Function<bool(absl::Mutex*, const absl::Condition&, absl::Time)> lock_when_with_deadline(
@@ -71,13 +92,14 @@ ABSL_CONST_INIT Function<bool(absl::Mutex*, const absl::Condition&, absl::Time)>
 ABSL_CONST_INIT Function<void(absl::CondVar*, absl::Mutex*)> wait(ADJOIN_ABSL("7CondVar4WaitEPNS0_5MutexE"));
 ABSL_CONST_INIT Function<bool(absl::CondVar*, absl::Mutex*, absl::Time)> wait_with_deadline(
     ADJOIN_ABSL("7CondVar16WaitWithDeadlineEPNS0_5MutexENS0_4TimeE"));
+#endif
 ABSL_CONST_INIT Function<void(absl::Notification*)> notify(ADJOIN_ABSL("12Notification6NotifyEv"));
 ABSL_CONST_INIT Function<void(const absl::Notification*)> wait_for_notification(
-    "_ZNK4absl7debian312Notification19WaitForNotificationEv");
+    ADJOIN_ABSL_CONST("12Notification19WaitForNotificationEv"));
 ABSL_CONST_INIT Function<bool(const absl::Notification*, absl::Duration)> wait_for_notification_with_timeout(
-    "_ZNK4absl7debian312Notification30WaitForNotificationWithTimeoutENS0_8DurationE");
+    ADJOIN_ABSL_CONST("12Notification30WaitForNotificationWithTimeoutENS0_8DurationE"));
 ABSL_CONST_INIT Function<bool(const absl::Notification*, absl::Time)> wait_for_notification_with_deadline(
-    "_ZNK4absl7debian312Notification31WaitForNotificationWithDeadlineENS0_4TimeE");
+    ADJOIN_ABSL_CONST("12Notification31WaitForNotificationWithDeadlineENS0_4TimeE"));
 }  // namespace library
 
 // While it lives, the thread is locking the mutex.
@@ -132,10 +154,6 @@ void* NotifiedYet(const absl::Notification* notification) {
 namespace absl {
 ABSL_NAMESPACE_BEGIN
 
-Mutex::~Mutex() {
-  library::destroy(this);
-  __tsan_mutex_destroy(this, __tsan_mutex_not_static);
-}
 void Mutex::Lock() {
   Locking locking(this);
   library::lock(this);
@@ -157,6 +175,29 @@ void Mutex::ReaderLock() {
 void Mutex::ReaderUnlock() {
   Unlocking unlocking(this, __tsan_mutex_read_lock);
   library::reader_unlock(this);
+}
+#if ADJOIN_ABSL_WAITS_INLINE
+void Mutex::Dtor() {
+  library::destroy(this);
+  __tsan_mutex_destroy(this, __tsan_mutex_not_static);
+}
+bool Mutex::LockWhenCommon(const Condition& condition, Limit limit, bool write) {
+  Locking locking(this, write ? 0 : __tsan_mutex_read_lock);
+  return library::lock_when(this, condition, limit, write);
+}
+bool Mutex::AwaitCommon(const Condition& condition, Limit limit) {
+  Waiting waiting(this);
+  return library::await(this, condition, limit);
+}
+
+bool CondVar::WaitCommon(Mutex* mutex, Limit limit) {
+  Waiting waiting(mutex);
+  return library::wait(this, mutex, limit);
+}
+#else
+Mutex::~Mutex() {
+  library::destroy(this);
+  __tsan_mutex_destroy(this, __tsan_mutex_not_static);
 }
 void Mutex::LockWhen(const Condition& condition) {
   Locking locking(this);
@@ -183,6 +224,7 @@ bool CondVar::WaitWithDeadline(Mutex* mutex, Time deadline) {
   Waiting waiting(mutex);
   return library::wait_with_deadline(this, mutex, deadline);
 }
+#endif
 
 // The sanitizer sees how these use their mutex; they need none where it is notified already.
 void Notification::Notify() {
