@@ -82,11 +82,13 @@ def main():
     results, unbuilt, broken, not_run = read_events(sys.argv[1])
     failures = [f"{label}: it is not built" for label in sorted(broken if cut_short else unbuilt)]
     passed, failed, skipped = 0, len(failures), 0
-    cases_by_label = {}  # Of tests that passed with a report; of all their shards together.
+    cases_by_label = {}  # Of tests with a report; of all their shards together.
+    not_passed = set()
     not_reached, reached = [*(unbuilt - broken), *not_run] if cut_short else [], 0
     for label, result in results:
         if cut_short and result["status"] not in ("PASSED", "FLAKY", "FAILED", "TIMEOUT"):
             not_reached.append(label)  # It was stopped while it ran.
+            not_passed.add(label)
             continue
         reached += 1
         failed_names = []
@@ -96,15 +98,17 @@ def main():
         passed += case_counts[0]
         failed += case_counts[1]
         skipped += case_counts[2]
+        has_report = any(read_report(report) is not None for report in reports)
+        if has_report:
+            cases_by_label[label] = cases_by_label.get(label, 0) + sum(case_counts)
         if result["status"] in ("PASSED", "FLAKY"):
-            if any(read_report(report) is not None for report in reports):
-                cases_by_label[label] = cases_by_label.get(label, 0) + sum(case_counts)
-            else:
-                passed += 1
-        elif case_counts[1] == 0:
+            passed += 0 if has_report else 1
+            continue
+        not_passed.add(label)
+        if case_counts[1] == 0:
             failed += 1
             failures.append(f"{label}: {result['status']}, and no case tells why")
-    without_cases = sorted(label for label, count in cases_by_label.items() if count == 0)
+    without_cases = sorted(label for label, count in cases_by_label.items() if count == 0 and label not in not_passed)
     failed += len(without_cases)
     failures += [f"{label}: none of its cases was run" for label in without_cases]
     if not_reached:

@@ -53,8 +53,12 @@ class CountTestsTest(unittest.TestCase):
         events = [configured("//a:a"), built("//a:a"), self.ran("//a:a", "PASSED", none),
                   configured("//b:b"), built("//b:b"), self.ran("//b:b", "PASSED", none, shard=1),
                   self.ran("//b:b", "PASSED", one, shard=2),
-                  configured("//c:c"), built("//c:c"), self.ran("//c:c", "PASSED", "<testsuites")]
-        self.assertEqual(self.count(events), (1, ["failed: //a:a: none of its cases was run", "2 passed, 1 failed"]))
+                  configured("//c:c"), built("//c:c"), self.ran("//c:c", "PASSED", "<testsuites"),
+                  configured("//d:d"), built("//d:d"), self.ran("//d:d", "PASSED", none, shard=1),
+                  self.ran("//d:d", "TIMEOUT", shard=2)]
+        self.assertEqual(self.count(events),
+                         (1, ["failed: //d:d: TIMEOUT, and no case tells why",
+                              "failed: //a:a: none of its cases was run", "2 passed, 2 failed"]))
 
     def test_what_was_not_built_failed(self):
         events = [configured("//a:a"), configured("//b:slow", ["long"])]

@@ -1,0 +1,111 @@
+// How often daemons send heartbeats, and how long the coordinator waits for them, where there are few and where there
+// are very many.
+#include <algorithm>
+
+#include "coordinator/decisions/coordination_fixture.h"
+
+namespace adjoin {
+namespace {
+
+class HeartbeatsTest : public CoordinationTest {
+ protected:
+  HeartbeatsTest() {
+    options_.heartbeats_per_second = 2;
+    Restart();
+  }
+  double WelcomedWith() { return Taken(CoordinatorMessage::kWelcome).back().message.welcome().heartbeat_seconds(); }
+  double ToldAfterABeat(ConnectionId of) {
+    Say(of, Heartbeats());
+    return Taken(CoordinatorMessage::kHeartbeatAck).back().message.heartbeat_ack().heartbeat_seconds();
+  }
+  // All with a first heartbeat, as daemons send it when they are welcomed.
+  void ConnectDaemons(ConnectionId count) {
+    for (ConnectionId i = 1; i <= count; ++i) Connect(i, absl::StrCat("worker-", i), 1);
+    for (ConnectionId i = 1; i <= count; ++i) Say(i, Heartbeats());
+  }
+  std::string StateOf(const std::string& name) {
+    for (const auto& worker : service_->Snapshot().workers) {
+      if (worker.name == name) return worker.state;
+    }
+    return "forgotten";
+  }
+  // In steps: a coordinator that ticks seldom takes that for a pause of its own.
+  void Wait(absl::Duration time) {
+    const absl::Duration end = now_ + time;
+    while (now_ < end) {
+      now_ = std::min(end, now_ + absl::Milliseconds(100));
+      Tick();
+    }
+  }
+  // Fails unless the worker is `before` until just before `time` from now, and `then` after it.
+  void ExpectChange(const std::string& name, absl::Duration time, const std::string& before, const std::string& then) {
+    Wait(time - absl::Milliseconds(100));
+    EXPECT_EQ(StateOf(name), before);
+    Wait(absl::Milliseconds(100));
+    EXPECT_EQ(StateOf(name), then);
+  }
+};
+
+TEST_F(HeartbeatsTest, AreAsOftenAsTheOptionsSayWhereDaemonsAreFew) {
+  ConnectDaemons(2);
+  EXPECT_EQ(WelcomedWith(), 1);
+  EXPECT_EQ(ToldAfterABeat(1), 1);
+  ExpectChange("worker-1", absl::Seconds(3), "ready", "suspect");
+  ExpectChange("worker-1", absl::Seconds(7), "suspect", "forgotten");
+}
+
+// Daemons of releases that know no other time than the welcome's go on with it.
+TEST_F(HeartbeatsTest, AreFurtherApartWhereDaemonsAreMany) {
+  ConnectDaemons(10);
+  EXPECT_EQ(WelcomedWith(), 1);
+  EXPECT_EQ(ToldAfterABeat(1), 5) << "10 daemons, 2 heartbeats a second";
+}
+
+// 5 seconds are 4 more than there would be: two heartbeats come 8 seconds later.
+TEST_F(HeartbeatsTest, ThatAreFurtherApartAreWaitedForLonger) {
+  ConnectDaemons(10);
+  ExpectChange("worker-1", absl::Seconds(11), "ready", "suspect");
+  ExpectChange("worker-1", absl::Seconds(7), "suspect", "forgotten");
+}
+
+TEST_F(HeartbeatsTest, AreNotWaitedForWhereTheConnectionHasEnded) {
+  ConnectDaemons(10);
+  Wait(absl::Seconds(2));
+  service_->WorkerDisconnected(1, "gone");
+  EXPECT_EQ(StateOf("worker-1"), "suspect");
+  ExpectChange("worker-1", absl::Seconds(10), "suspect", "forgotten");
+  EXPECT_EQ(StateOf("worker-2"), "suspect") << "after 12 seconds";
+}
+
+TEST_F(HeartbeatsTest, ComeCloserAgainWhenDaemonsHaveGone) {
+  ConnectDaemons(10);
+  EXPECT_EQ(ToldAfterABeat(1), 5);
+  for (ConnectionId i = 3; i <= 10; ++i) service_->WorkerDisconnected(i, "gone");
+  EXPECT_EQ(ToldAfterABeat(1), 1);
+  Wait(absl::Seconds(10.9));
+  EXPECT_EQ(StateOf("worker-1"), "ready") << "the acknowledgement may be late";
+  EXPECT_EQ(ToldAfterABeat(1), 1);
+  ExpectChange("worker-1", absl::Seconds(3), "ready", "suspect");
+}
+
+TEST_F(HeartbeatsTest, OfANewConnectionBeginAsTheWelcomeSays) {
+  ConnectDaemons(10);
+  service_->WorkerDisconnected(1, "gone");
+  Connect(11, "worker-1", 1);
+  EXPECT_EQ(WelcomedWith(), 1);
+  ExpectChange("worker-1", absl::Seconds(3), "ready", "suspect");
+}
+
+// 16 seconds: a quarter of the time after which a job without a step is stuck, and 1.
+TEST_F(HeartbeatsTest, AreNeverSoFarApartThatALeaseEndsOrAJobSeemsStuck) {
+  options_.heartbeats_per_second = 0.01;
+  Restart();
+  ConnectDaemons(10);
+  EXPECT_EQ(ToldAfterABeat(1), 16);
+  const absl::Duration heard = now_;
+  ExpectChange("worker-1", absl::Seconds(10 + 2 * 15), "suspect", "forgotten");
+  EXPECT_LT(now_, heard + options_.lease);
+}
+
+}  // namespace
+}  // namespace adjoin
