@@ -1,12 +1,13 @@
-// LibTorch's convolution and its gradients, right also where those of the oneDNN in LibTorch are not.
+// LibTorch's convolution and its gradients, without what has been seen to fail in one release of its oneDNN.
 //
 //   const ConvolutionGeometry same = {.stride = {1, 1}, .padding = {1, 1}, .dilation = {1, 1}};
 //   const at::Tensor y = Convolve(x, weight, bias, same);   // differentiable
 //
-// oneDNN 3.7 (LibTorch 2.6 in Debian 13) computes a convolution's gradient of its input, and so a transposed
-// convolution, with the weight copied into blocks of 16 channels: those of the convolution's result, which a transposed
-// one reads. Where there are 4 or 8, the copy has behind them what the memory held before. It is multiplied by zeros,
-// which gives NaN where that was NaN or infinity. There, both factors are padded by zeros to 16 channels.
+// With oneDNN 3.7 (LibTorch 2.6 in Debian 13), the gradient of a convolution's input was NaN now and then in float32,
+// where the convolution's result has 4 or 8 channels; never with 16 (docs/building.md). It looks as if the kernel,
+// which is a transposed convolution's, too, read channels of a block of 16 that nobody had written. There, both factors
+// are padded by zeros to 16 channels. For a moment that takes up to four times the memory of the result's gradient, or
+// of a transposed convolution's input. Kernels for second derivatives, which LibTorch chooses, are not padded.
 #ifndef ADJOIN_LAYERS_CONV_CONVOLUTION_KERNEL_H_
 #define ADJOIN_LAYERS_CONV_CONVOLUTION_KERNEL_H_
 
