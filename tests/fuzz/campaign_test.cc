@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/testing/test_seed.h"
 #include "proto/fit_message.h"
@@ -41,8 +42,8 @@ int64_t Messages() {
 
 // The states of what is not the hostile ones'.
 struct Others {
-  std::map<std::string, JobSummary> jobs;      // but those that the hostile daemon runs
-  std::map<std::string, std::string> workers;  // states
+  std::map<std::string, JobSummary> jobs;  // but those that the hostile daemon runs
+  std::map<std::string, WorkerSummary> workers;
 };
 
 class Campaign {
@@ -323,7 +324,7 @@ class Campaign {
       if (job.owner() != kHostile && !IsOnHostileWorker(job.job_id())) others.jobs[job.job_id()] = job;
     }
     for (const WorkerSummary& worker : list->worker()) {
-      if (worker.name() != kHostile) others.workers[worker.name()] = worker.state();
+      if (worker.name() != kHostile) others.workers[worker.name()] = worker;
     }
     return others;
   }
@@ -337,15 +338,21 @@ class Campaign {
     return false;
   }
 
-  // A job that waits may start because of slots that the hostile ones give free; nothing else may happen to it.
+  // A job that waits may start because of slots that the hostile ones give free; nothing else may happen to it. A
+  // worker on which jobs failed to start may be trusted again where one is cancelled, and be set aside for a while
+  // where one starts on the hostile worker: that ends with the next job that starts there.
   void CheckUnharmed(const Others& before) {
     const Others now = Look();
     for (const auto& [name, was] : before.workers) {
       const auto is = now.workers.find(name);
-      const bool trusted = was == "set aside" && is != now.workers.end() && is->second == "ready";
-      FuzzCheck(trusted || (is != now.workers.end() && is->second == was),
-                absl::StrCat(name, " was ", was, " and, through a message of somebody else, is ",
-                             is == now.workers.end() ? "gone" : is->second));
+      FuzzCheck(is != now.workers.end(), absl::StrCat(name, " is gone through a message of somebody else"));
+      const std::string& state = is->second.state();
+      const bool trusted = was.state() == "set aside" && state == "ready";
+      const bool doubted = was.state() == "ready" && state == "set aside" &&
+                           absl::StrContains(is->second.condition(), "started elsewhere after it had failed there");
+      FuzzCheck(trusted || doubted || state == was.state(),
+                absl::StrCat(name, " was ", was.state(), " and, through a message of somebody else, is ", state, ": ",
+                             is->second.condition()));
     }
     for (const auto& [id, was] : before.jobs) {
       const auto is = cluster_.service().Summary(id);
