@@ -15,6 +15,9 @@
 
 namespace adjoin {
 
+constexpr absl::Duration kSlack =
+    absl::Milliseconds(500);  // a worker is asked once a second whether a heartbeat is due
+
 // One daemon's stream. gRPC calls it from its own threads.
 class SimulatedWorkers::Worker : public grpc::ClientBidiReactor<WorkerMessage, CoordinatorMessage> {
  public:
@@ -40,7 +43,8 @@ class SimulatedWorkers::Worker : public grpc::ClientBidiReactor<WorkerMessage, C
 
   void Beat() {
     absl::MutexLock lock(&mutex_);
-    if (!welcomed_) return;
+    if (!welcomed_ || absl::Now() < due_) return;
+    due_ = absl::Now() + between_ - kSlack;
     WorkerMessage message;
     Heartbeat& heartbeat = *message.mutable_heartbeat();
     heartbeat.set_sequence(++sequence_);
@@ -125,8 +129,14 @@ class SimulatedWorkers::Worker : public grpc::ClientBidiReactor<WorkerMessage, C
   void Obey() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const uint64_t epoch = incoming_.header().epoch();
     switch (incoming_.kind_case()) {
-      case CoordinatorMessage::kWelcome: welcomed_ = true; break;
+      case CoordinatorMessage::kWelcome: {
+        welcomed_ = true;
+        between_ = absl::Seconds(incoming_.welcome().heartbeat_seconds());
+        break;
+      }
       case CoordinatorMessage::kHeartbeatAck: {
+        const double seconds = incoming_.heartbeat_ack().heartbeat_seconds();
+        if (seconds > 0) between_ = absl::Seconds(seconds);
         auto beat = beats_.find(incoming_.heartbeat_ack().sequence());
         if (beat == beats_.end()) break;
         times_.heartbeat.push_back({beat->second, absl::ToDoubleSeconds(absl::Now() - beat->second)});
@@ -196,6 +206,8 @@ class SimulatedWorkers::Worker : public grpc::ClientBidiReactor<WorkerMessage, C
   absl::Mutex mutex_;
   std::deque<WorkerMessage> outbox_ ABSL_GUARDED_BY(mutex_);  // the first one is being written
   std::map<std::string, Attempt> attempts_ ABSL_GUARDED_BY(mutex_);
+  absl::Duration between_ ABSL_GUARDED_BY(mutex_);  // its heartbeats, as the coordinator has told
+  absl::Time due_ ABSL_GUARDED_BY(mutex_);          // the next one
   std::map<int64_t, absl::Time> beats_ ABSL_GUARDED_BY(mutex_);
   int64_t sequence_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Time ended_ ABSL_GUARDED_BY(mutex_);
@@ -219,7 +231,7 @@ SimulatedWorkers::~SimulatedWorkers() {
 }
 
 void SimulatedWorkers::Beat() {
-  // Spread over the second, as the heartbeats of many machines are.
+  // Each worker is asked once a second. Spread over the second, as the heartbeats of many machines are.
   const absl::Duration between = absl::Seconds(1) / static_cast<int64_t>(workers_.size());
   size_t next = 0;
   absl::Time due = absl::Now();

@@ -69,6 +69,7 @@ struct Settings {
   std::string port_file;
   std::string state_dir = "adjoin-coordinator-state";
   double heartbeat_seconds = 1;
+  double heartbeats_per_second = 2000;
   double suspect_seconds = 3;
   double worker_timeout_seconds = 10;
   double reattach_seconds = 30;
@@ -120,6 +121,10 @@ void AddOptions(CLI::App& app, Settings& settings) {
   app.add_option("--heartbeat-seconds", settings.heartbeat_seconds, "How often workers report that they live")
       ->capture_default_str()
       ->check(CLI::Range(0.01, 3600.0));
+  app.add_option("--heartbeats-per-second", settings.heartbeats_per_second,
+                 "Of all workers together: beyond that, each reports further apart, and is waited for longer")
+      ->capture_default_str()
+      ->check(CLI::Range(1.0, 1e6));
   AddSeconds(app, "--suspect-seconds", settings.suspect_seconds,
              "Without a word for so long, a worker gets nothing new");
   AddSeconds(app, "--worker-timeout-seconds", settings.worker_timeout_seconds,
@@ -249,6 +254,7 @@ CoordinationOptions MakeOptions(const Settings& settings, UserLimits limits, con
   options.wall_clock = [] { return absl::Now(); };
   options.monotonic_clock = [] { return absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch()); };
   options.heartbeat = absl::Seconds(settings.heartbeat_seconds);
+  options.heartbeats_per_second = settings.heartbeats_per_second;
   options.suspect_after = absl::Seconds(settings.suspect_seconds);
   options.dead_after = absl::Seconds(settings.worker_timeout_seconds);
   options.reattach = absl::Seconds(settings.reattach_seconds);

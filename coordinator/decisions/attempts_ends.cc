@@ -107,9 +107,11 @@ bool Attempts::EndWhatIsLate(JobRecord& job) {
   const absl::Duration now = options_.Now();
   Attempt& attempt = job.attempt;
   bool heard = true, attaching = false, silent = false;
+  absl::Duration lateness;
   for (const auto& [name, holder] : attempt.holders) {
     const WorkerRecord& worker = workers_.At(name);
     heard = heard && workers_.IsHeard(worker);
+    lateness = std::max(lateness, workers_.Lateness(worker));
     attaching = attaching || (!worker.attached && !worker.dead);
     // It may be the one that was lost, or about to report the cause.
     silent = silent || (attempt.peer_failure.has_value() && workers_.IsHeard(worker) &&
@@ -119,7 +121,7 @@ bool Attempts::EndWhatIsLate(JobRecord& job) {
   const double max_hours = job.spec.resources().max_hours();
   std::optional<std::string> stuck;
   if (attempt.watch.has_value()) {
-    stuck = attempt.watch->Stuck(now, [&](size_t r) { return RankText(attempt, r); });
+    stuck = attempt.watch->Stuck(now, lateness, [&](size_t r) { return RankText(attempt, r); });
   }
   if (attempt.peer_failure.has_value() && now >= attempt.peer_failure->until) {
     if (attaching || silent) return false;

@@ -317,6 +317,7 @@ void CoordinationService::OnHeartbeat(const std::string& name, const Heartbeat& 
   for (const AttemptPulse& pulse : heartbeat.attempt()) attempts_.OnPulse(name, pulse);
   CoordinatorMessage message;
   message.mutable_heartbeat_ack()->set_sequence(heartbeat.sequence());
+  message.mutable_heartbeat_ack()->set_heartbeat_seconds(absl::ToDoubleSeconds(workers_.TellHeartbeat(name)));
   workers_.Send(name, 0, std::move(message), /*urgent=*/true);
 }
 

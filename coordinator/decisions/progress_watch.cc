@@ -54,14 +54,15 @@ absl::Duration ProgressWatch::Limit() const {
   return first ? std::max(usual, limits_.first_step) : usual;
 }
 
-std::optional<std::string> ProgressWatch::Stuck(absl::Duration now,
+std::optional<std::string> ProgressWatch::Stuck(absl::Duration now, absl::Duration lateness,
                                                 const std::function<std::string(size_t rank)>& name_of) const {
-  if (now - last_progress_ <= Limit()) return std::nullopt;
+  if (now - last_progress_ <= Limit() + lateness) return std::nullopt;
+  const absl::Duration silence = limits_.silence + lateness;
   // The laggard is a stopped process; else one that is silent; else one that does not wait; else the one with the
   // fewest steps.
   auto badness = [&](size_t r) {
     if (pulses_[r].process() == "stopped") return 3;
-    if (now - heard_[r] > limits_.silence) return 2;
+    if (now - heard_[r] > silence) return 2;
     return pulses_[r].activity() == WAITING ? 0 : 1;
   };
   size_t laggard = 0;
@@ -75,7 +76,7 @@ std::optional<std::string> ProgressWatch::Stuck(absl::Duration now,
     waiting[absl::StrCat(pulses_[r].operator_(), ", execution ", pulses_[r].generation())].push_back(r);
   }
   std::string text = absl::StrCat("no step was finished for ", absl::FormatDuration(Limit()), ": ", name_of(laggard),
-                                  " ", WhatItDoes(pulses_[laggard], now - heard_[laggard], limits_.silence));
+                                  " ", WhatItDoes(pulses_[laggard], now - heard_[laggard], silence));
   for (const auto& [what, ranks] : waiting) {
     absl::StrAppend(&text, waiting.begin()->first == what ? ", while " : "; ", ranks.size() == 1 ? "rank " : "ranks ",
                     absl::StrJoin(ranks, ", "), ranks.size() == 1 ? " waits in " : " wait in ", what);

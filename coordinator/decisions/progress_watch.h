@@ -2,8 +2,8 @@
 //
 //   ProgressWatch watch(limits, ranks, now);
 //   watch.Heard(rank, pulse, now);                       // with every heartbeat
-//   if (auto why = watch.Stuck(now)) ...                 // "no step was finished for 60s: rank 2 on worker-1 is
-//   stopped ..."
+//   if (auto why = watch.Stuck(now, lateness, name_of)) ...
+//   // "no step was finished for 60s: rank 2 on worker-1 is stopped ..."
 //
 // Ranks advance in step with each other, so the attempt made progress whenever any of them finished a step or reached
 // another phase. While a rank that is heard of reads or writes files, the clock stands: slow files are no failure.
@@ -37,8 +37,10 @@ class ProgressWatch {
   void Heard(const RankPulse& pulse, absl::Duration now);
   // The daemons could not be heard: there may have been progress.
   void Excuse(absl::Duration now) { last_progress_ = now; }
-  // Returns why the attempt is stuck, or nothing while it is not. `name_of(2)`: "rank 2 on worker-1".
-  std::optional<std::string> Stuck(absl::Duration now, const std::function<std::string(size_t rank)>& name_of) const;
+  // Returns why the attempt is stuck, or nothing while it is not. `lateness`: WorkerTable::Lateness, the largest of the
+  // attempt's workers. `name_of(2)`: "rank 2 on worker-1".
+  std::optional<std::string> Stuck(absl::Duration now, absl::Duration lateness,
+                                   const std::function<std::string(size_t rank)>& name_of) const;
 
  private:
   // Returns the largest median of the ranks' last steps; 0 before the first step.

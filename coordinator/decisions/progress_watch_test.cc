@@ -27,8 +27,9 @@ class ProgressWatchTest : public ::testing::Test {
     for (const RankPulse& pulse : pulses) watch_.Heard(pulse, absl::Seconds(second));
   }
   std::string StuckAt(int second) {
-    return watch_.Stuck(absl::Seconds(second), [](size_t r) { return kNames[r]; }).value_or("");
+    return watch_.Stuck(absl::Seconds(second), lateness_, [](size_t r) { return kNames[r]; }).value_or("");
   }
+  absl::Duration lateness_;
   ProgressWatch watch_{ProgressLimits(), 3, absl::ZeroDuration()};
 };
 
@@ -57,6 +58,16 @@ TEST_F(ProgressWatchTest, NamesAStoppedProcessAndASilentOne) {
   stopped.set_process("running");
   Hear(101, {stopped});
   EXPECT_THAT(StuckAt(101), ::testing::HasSubstr("rank 2 on b has said nothing for 1m40s"));
+}
+
+TEST_F(ProgressWatchTest, RanksOfLateHeartbeatsAreNotSilent) {
+  for (int second = 1; second <= 90; ++second) Hear(second, {Pulse(0, 4, COMPUTING), Pulse(1, 4, WAITING, "x")});
+  for (int second = 1; second <= 98; ++second) Hear(second, {Pulse(2, 4, WAITING, "x")});
+  EXPECT_THAT(StuckAt(98), ::testing::HasSubstr("rank 0 on a has said nothing for 8s"));
+  EXPECT_NE(StuckAt(69), "");
+  lateness_ = absl::Seconds(8);
+  EXPECT_EQ(StuckAt(69), "") << "a step of second 1 may be told 8 seconds later";
+  EXPECT_THAT(StuckAt(98), ::testing::HasSubstr("rank 0 on a computes (training, after step 4)"));
 }
 
 TEST_F(ProgressWatchTest, FilesFirstStepsAndLongStepsGetMoreTime) {

@@ -71,8 +71,20 @@ std::string WorkerTable::NameOf(ConnectionId connection) const {
   return found == name_of_.end() ? "" : found->second;
 }
 
+absl::Duration WorkerTable::TellHeartbeat(const std::string& name) {
+  // A lease outlasts the silence after which a worker is lost. A job that makes progress is not taken for stuck.
+  const absl::Duration longest =
+      options_.heartbeat + std::min(options_.lease - options_.dead_after, options_.progress.shortest) / 4;
+  const absl::Duration fair = absl::Seconds(static_cast<double>(name_of_.size()) / options_.heartbeats_per_second);
+  WorkerRecord& worker = workers_.at(name);
+  const absl::Duration told = std::max(options_.heartbeat, std::min(fair, longest));
+  worker.heartbeat = std::max(worker.told_heartbeat, told);  // the acknowledgement may come late
+  worker.told_heartbeat = told;
+  return told;
+}
+
 bool WorkerTable::IsHeard(const WorkerRecord& worker) const {
-  return worker.connection != 0 && options_.Now() - worker.last_heard < options_.suspect_after;
+  return worker.connection != 0 && options_.Now() - worker.last_heard < options_.suspect_after + Lateness(worker);
 }
 
 bool WorkerTable::IsUsable(const WorkerRecord& worker) const {
@@ -231,6 +243,7 @@ void WorkerTable::Attach(ConnectionId connection, const WorkerHello& hello) {
   worker.hello.set_condition(PrintableText(hello.condition(), kMaxErrorBytes));
   worker.connection = connection;
   worker.last_heard = options_.Now();
+  worker.told_heartbeat = worker.heartbeat = options_.heartbeat;
   worker.attached = true;
   worker.dead = false;
   worker.draining = hello.draining();
@@ -242,6 +255,7 @@ void WorkerTable::Detach(ConnectionId connection) {
   auto found = name_of_.find(connection);
   if (found == name_of_.end()) return;
   workers_.at(found->second).connection = 0;
+  workers_.at(found->second).detached = options_.Now();
   name_of_.erase(found);
 }
 
@@ -340,8 +354,13 @@ void WorkerTable::ForgivePause(absl::Duration pause) {
 std::vector<std::pair<std::string, absl::Duration>> WorkerTable::Silent() const {
   std::vector<std::pair<std::string, absl::Duration>> silent;
   for (const auto& [name, worker] : workers_) {
-    const absl::Duration limit =
-        worker.attached ? options_.dead_after : std::max(options_.reattach, options_.dead_after);
+    absl::Duration limit =
+        worker.attached ? options_.dead_after + Lateness(worker) : std::max(options_.reattach, options_.dead_after);
+    // Without a connection, no heartbeat is on its way.
+    if (worker.attached && worker.connection == 0) {
+      const absl::Duration before = std::max(absl::ZeroDuration(), worker.detached - worker.last_heard);
+      limit = std::min(limit, before + options_.dead_after);
+    }
     if (!worker.dead && options_.Now() - worker.last_heard >= limit) silent.emplace_back(name, limit);
   }
   return silent;

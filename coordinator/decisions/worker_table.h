@@ -9,6 +9,7 @@
 #ifndef ADJOIN_COORDINATOR_DECISIONS_WORKER_TABLE_H_
 #define ADJOIN_COORDINATOR_DECISIONS_WORKER_TABLE_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -38,7 +39,10 @@ struct WorkerRecord {
   WorkerHello hello;            // without the attempts and the rates
   ConnectionId connection = 0;  // 0: none now
   absl::Duration last_heard;
-  bool attached = false;  // it has connected since the coordinator's start
+  absl::Duration told_heartbeat;  // between its heartbeats, as it was told last
+  absl::Duration heartbeat;       // the longest that may lie between the last one and the next
+  absl::Duration detached;        // when its last connection ended
+  bool attached = false;          // it has connected since the coordinator's start
   bool draining = false;
   bool dead = false;
   std::map<uint64_t, Held> held;  // by job number
@@ -70,6 +74,10 @@ class WorkerTable {
   // "" where no worker has this connection.
   std::string NameOf(ConnectionId connection) const;
 
+  // By how much longer than the options say the worker may be silent: two of its heartbeats may come that much later.
+  absl::Duration Lateness(const WorkerRecord& worker) const {
+    return 2 * std::max(absl::ZeroDuration(), worker.heartbeat - options_.heartbeat);
+  }
   // True where the worker is connected, and was heard of a moment ago.
   bool IsHeard(const WorkerRecord& worker) const;
   // True where the worker is heard of, and may get new ranks and data checks.
@@ -114,6 +122,9 @@ class WorkerTable {
   void Send(const std::string& name, uint64_t epoch, CoordinatorMessage message, bool urgent = false,
             uint64_t plan_of = 0);
 
+  // Returns how far apart the worker's heartbeats are to be, by the number of daemons that are connected. An
+  // acknowledgement tells it to the worker.
+  absl::Duration TellHeartbeat(const std::string& name);
   void Heard(const std::string& name) { workers_.at(name).last_heard = options_.Now(); }
   void SetDraining(const std::string& name, bool draining) { workers_.at(name).draining = draining; }
   // What is wrong with the worker's node, as its daemon tells it; "": nothing. Returns false where that was known.

@@ -27,6 +27,9 @@ bool IsPermanent(grpc::StatusCode code) {
          code == grpc::StatusCode::UNIMPLEMENTED;
 }
 
+// Between heartbeats, whatever the coordinator says.
+absl::Duration HeartbeatOf(double seconds) { return absl::Seconds(std::min(3600.0, std::max(0.01, seconds))); }
+
 void LogLeftOut(const std::string& left_out) {
   if (!left_out.empty())
     LogWarning(absl::StrCat("a message was too long for the coordinator, and left out: ", left_out));
@@ -85,15 +88,24 @@ void CoordinatorLink::ConnectAgain() {
   if (context_ != nullptr) context_->TryCancel();
 }
 
-std::optional<WorkerMessage> CoordinatorLink::NextMessage(Deadline next_heartbeat) {
+std::optional<WorkerMessage> CoordinatorLink::NextMessage() {
   absl::MutexLock lock(&mutex_);
-  changed_.Wait(mutex_, next_heartbeat, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return !streaming_ || !outbox_.empty() || beat_now_;
-  });
+  const auto next_heartbeat = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return last_beat_.has_value() ? Deadline::At(*last_beat_ + absl::ToChronoNanoseconds(heartbeat_))
+                                  : Deadline::After(absl::ZeroDuration());
+  };
+  // An acknowledgement may tell another time between heartbeats.
+  for (absl::Duration waited_for = absl::ZeroDuration(); waited_for != heartbeat_;) {
+    waited_for = heartbeat_;
+    changed_.Wait(mutex_, next_heartbeat(), [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      return !streaming_ || !outbox_.empty() || beat_now_ || heartbeat_ != waited_for;
+    });
+  }
   if (!streaming_) return std::nullopt;
   WorkerMessage message;
-  if (beat_now_ || outbox_.empty() || next_heartbeat.Expired()) {  // a flood of messages does not hold heartbeats up
+  if (beat_now_ || outbox_.empty() || next_heartbeat().Expired()) {  // a flood of messages does not hold heartbeats up
     beat_now_ = false;
+    last_beat_ = Deadline::Clock::now();
     *message.mutable_header() = MakeHeader();
     message.mutable_heartbeat();
     return message;
@@ -103,8 +115,7 @@ std::optional<WorkerMessage> CoordinatorLink::NextMessage(Deadline next_heartbea
 
 void CoordinatorLink::WriteMessages(Stream& stream) {
   int64_t beats = 0;
-  Deadline next = Deadline::After(absl::ZeroDuration());
-  while (std::optional<WorkerMessage> message = NextMessage(next)) {
+  while (std::optional<WorkerMessage> message = NextMessage()) {
     if (message->has_heartbeat()) {
       // The time is taken before the heartbeat is filled, so the lease counts from a moment before its content, never
       // after.
@@ -114,24 +125,25 @@ void CoordinatorLink::WriteMessages(Stream& stream) {
       LogLeftOut(Fit(&*message));
       absl::MutexLock lock(&mutex_);
       sent_.push_back({beats, now});
-      next = Deadline::After(heartbeat_);
     }
     if (!stream.Write(*message)) return;
   }
 }
 
-void CoordinatorLink::OnAck(int64_t sequence) {
+void CoordinatorLink::OnAck(const HeartbeatAck& ack) {
   int64_t until = 0;
   absl::Duration length;
   {
     absl::MutexLock lock(&mutex_);
-    while (!sent_.empty() && sent_.front().sequence < sequence) sent_.pop_front();
-    if (sent_.empty() || sent_.front().sequence != sequence) return;
+    while (!sent_.empty() && sent_.front().sequence < ack.sequence()) sent_.pop_front();
+    if (sent_.empty() || sent_.front().sequence != ack.sequence()) return;
+    if (ack.heartbeat_seconds() > 0) heartbeat_ = HeartbeatOf(ack.heartbeat_seconds());
     length = lease_;
     until = sent_.front().boottime_ns + absl::ToInt64Nanoseconds(length);
     sent_.pop_front();
     silent_at_ = Deadline::After(std::max(settings_.answer_timeout, 3 * heartbeat_));
   }
+  changed_.NotifyAll();
   callbacks_.on_lease(until, length);
 }
 
@@ -188,7 +200,7 @@ void CoordinatorLink::Serve(grpc::ClientContext& context, Stream& stream) {
   CoordinatorMessage message;
   while (stream.Read(&message)) {
     if (message.has_heartbeat_ack()) {
-      OnAck(message.heartbeat_ack().sequence());
+      OnAck(message.heartbeat_ack());
     } else {
       callbacks_.on_message(message);
     }
@@ -238,8 +250,9 @@ grpc::Status CoordinatorLink::Exchange(grpc::ClientContext& context, bool* welco
   callbacks_.on_lease(hello_sent + absl::ToInt64Nanoseconds(lease), lease);
   {
     absl::MutexLock lock(&mutex_);
-    heartbeat_ = absl::Seconds(std::max(0.01, welcome.heartbeat_seconds()));
+    heartbeat_ = HeartbeatOf(welcome.heartbeat_seconds());
     lease_ = lease;
+    last_beat_.reset();
     sent_.clear();
     silent_at_ = Deadline::After(std::max(settings_.answer_timeout, 3 * heartbeat_));
     streaming_ = true;

@@ -97,8 +97,8 @@ class CoordinatorLink {
   void DropAll();
   void WriteMessages(Stream& stream);
   // The next message to send, a heartbeat when it is due; nothing when the stream is over.
-  std::optional<WorkerMessage> NextMessage(Deadline next_heartbeat);
-  void OnAck(int64_t sequence);
+  std::optional<WorkerMessage> NextMessage();
+  void OnAck(const HeartbeatAck& ack);
   // Cancels when no heartbeat was acknowledged for too long.
   void BreakWhenSilent(grpc::ClientContext& context);
   bool WaitBeforeRetry(absl::Duration time);
@@ -113,6 +113,7 @@ class CoordinatorLink {
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   bool beat_now_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Duration heartbeat_ ABSL_GUARDED_BY(mutex_) = absl::Seconds(1);
+  std::optional<Deadline::Clock::time_point> last_beat_ ABSL_GUARDED_BY(mutex_);  // on this stream
   absl::Duration lease_ ABSL_GUARDED_BY(mutex_) = absl::Seconds(120);
   std::deque<SentBeat> sent_ ABSL_GUARDED_BY(mutex_);  // not acknowledged yet
   Deadline silent_at_ ABSL_GUARDED_BY(mutex_) = Deadline::After(absl::ZeroDuration());

@@ -256,6 +256,19 @@ TEST_F(CoordinatorLinkTest, AHeartbeatCanBeSentAtOnce) {
   }
 }
 
+TEST_F(CoordinatorLinkTest, AnAcknowledgementTellsHowFarApartHeartbeatsAre) {
+  FakeCoordinator::Manner manner;
+  manner.heartbeat_seconds = 3600;
+  manner.acknowledged_seconds = 0.02;
+  coordinator_.SetManner(manner);
+  Start();
+  Run();
+  const auto beats = [](size_t count) {
+    return [count](const auto& streams) { return !streams.empty() && streams[0].heartbeats.size() >= count; };
+  };
+  EXPECT_TRUE(coordinator_.Await(beats(20)));
+}
+
 // The fake coordinator takes 4 MiB, gRPC's own limit.
 TEST_F(CoordinatorLinkTest, ARefusedHelloIsNotSentAgainAsItWas) {
   AttemptReport& report = *reports_.add_attempt();

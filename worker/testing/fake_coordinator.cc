@@ -78,6 +78,7 @@ void FakeCoordinator::Take(size_t number, const WorkerMessage& message) {
       CoordinatorMessage answer;
       *answer.mutable_header() = MakeHeader();
       answer.mutable_heartbeat_ack()->set_sequence(message.heartbeat().sequence());
+      answer.mutable_heartbeat_ack()->set_heartbeat_seconds(manner_.acknowledged_seconds);
       stream_->Write(answer);
     }
     if (current && message.has_attempt_cleared() && manner_.acknowledges_ends) {

@@ -44,6 +44,7 @@ class FakeCoordinator final : public WorkerLink::Service {
     bool acknowledges = true;       // heartbeats
     bool acknowledges_ends = true;  // attempts without processes
     double heartbeat_seconds = 0.02;
+    double acknowledged_seconds = 0;  // between heartbeats, told with each acknowledgement
     double lease_seconds = 50;
     grpc::Status refusal;
   };
