@@ -128,9 +128,12 @@ int Simulate(const Flags& flags, StopSignal& stop) {
                             .count = flags.workers,
                             .slots = 1,
                             .builders = BuiltinLayerRules().Kinds()});
-  const bool connected = workers.WaitUntilConnected(Deadline::After(absl::Seconds(120)), [&] { return stop.Came(); });
+  const absl::Status connected = workers.Connect(Deadline::After(absl::Seconds(120)), [&] { return stop.Came(); });
   if (stop.Came()) _exit(1);  // as below
-  if (!connected) return 1;
+  if (!connected.ok()) {
+    std::cerr << connected << std::endl;
+    return 1;
+  }
   std::cout << "connected" << std::endl;
   stop.Wait();
   const int lost = workers.lost();

@@ -11,10 +11,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "proto/coordinator.grpc.pb.h"
+#include "proto/grpc_status.h"
 #include "proto/protocol.h"
 
 namespace adjoin {
 
+constexpr int kAtOnce = 100;  // that connect
 constexpr absl::Duration kSlack =
     absl::Milliseconds(500);  // a worker is asked once a second whether a heartbeat is due
 
@@ -84,6 +86,10 @@ class SimulatedWorkers::Worker : public grpc::ClientBidiReactor<WorkerMessage, C
     absl::MutexLock lock(&mutex_);
     return over_;
   }
+  absl::Status end() {
+    absl::MutexLock lock(&mutex_);
+    return end_;
+  }
   void TakeTimes(Times& times) {
     absl::MutexLock lock(&mutex_);
     times.heartbeat.insert(times.heartbeat.end(), times_.heartbeat.begin(), times_.heartbeat.end());
@@ -109,9 +115,10 @@ class SimulatedWorkers::Worker : public grpc::ClientBidiReactor<WorkerMessage, C
     outbox_.pop_front();
     if (ok && !outbox_.empty()) StartWrite(&outbox_.front());
   }
-  void OnDone(const grpc::Status&) override {
+  void OnDone(const grpc::Status& status) override {
     absl::MutexLock lock(&mutex_);
     over_ = true;
+    end_ = status.ok() ? absl::UnavailableError("the coordinator has ended the stream") : FromGrpc(status);
   }
 
  private:
@@ -214,10 +221,10 @@ class SimulatedWorkers::Worker : public grpc::ClientBidiReactor<WorkerMessage, C
   Times times_ ABSL_GUARDED_BY(mutex_);
   bool welcomed_ ABSL_GUARDED_BY(mutex_) = false;
   bool over_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status end_ ABSL_GUARDED_BY(mutex_);
 };
 
-SimulatedWorkers::SimulatedWorkers(Settings settings) {
-  for (int i = 0; i < settings.count; ++i) workers_.push_back(std::make_unique<Worker>(settings, i));
+SimulatedWorkers::SimulatedWorkers(Settings settings) : settings_(std::move(settings)) {
   heart_ = std::thread([this] { Beat(); });
 }
 
@@ -227,40 +234,52 @@ SimulatedWorkers::~SimulatedWorkers() {
     stopping_ = true;
   }
   heart_.join();
+  absl::MutexLock lock(&mutex_);
   for (auto& worker : workers_) worker->Stop();
 }
 
 void SimulatedWorkers::Beat() {
   // Each worker is asked once a second. Spread over the second, as the heartbeats of many machines are.
-  const absl::Duration between = absl::Seconds(1) / static_cast<int64_t>(workers_.size());
+  const absl::Duration between = absl::Seconds(1) / static_cast<int64_t>(settings_.count);
   size_t next = 0;
   absl::Time due = absl::Now();
   while (true) {
     due += between;
     absl::MutexLock lock(&mutex_);
     if (mutex_.AwaitWithDeadline(absl::Condition(&stopping_), due)) return;
-    workers_[next++ % workers_.size()]->Beat();
+    const size_t turn = next++ % static_cast<size_t>(settings_.count);
+    if (turn < workers_.size()) workers_[turn]->Beat();
   }
 }
 
-bool SimulatedWorkers::WaitUntilConnected(Deadline deadline, const std::function<bool()>& stopped) {
-  for (auto& worker : workers_) {
-    while (!worker->welcomed()) {
-      if (worker->over() || deadline.Expired() || stopped()) return false;
-      absl::SleepFor(absl::Milliseconds(5));
+absl::Status SimulatedWorkers::Connect(Deadline deadline, const std::function<bool()>& stopped) {
+  std::vector<Worker*> connecting;
+  for (int i = 0; i < settings_.count + kAtOnce; ++i) {
+    if (i < settings_.count) {
+      absl::MutexLock lock(&mutex_);
+      connecting.push_back(workers_.emplace_back(std::make_unique<Worker>(settings_, i)).get());
+    }
+    if (i < kAtOnce || i - kAtOnce >= settings_.count) continue;
+    for (Worker& first = *connecting[static_cast<size_t>(i - kAtOnce)]; !first.welcomed();) {
+      if (first.over()) return first.end();
+      if (stopped()) return absl::CancelledError("stopped");
+      if (deadline.Expired()) return absl::DeadlineExceededError(absl::StrCat(i - kAtOnce, " were connected in time"));
+      absl::SleepFor(absl::Milliseconds(1));
     }
   }
-  return true;
+  return absl::OkStatus();
 }
 
 SimulatedWorkers::Times SimulatedWorkers::TakeTimes() {
   Times times;
+  absl::MutexLock lock(&mutex_);
   for (auto& worker : workers_) worker->TakeTimes(times);
   return times;
 }
 
-int SimulatedWorkers::lost() const {
+int SimulatedWorkers::lost() {
   int lost = 0;
+  absl::MutexLock lock(&mutex_);
   for (const auto& worker : workers_) lost += worker->over() ? 1 : 0;
   return lost;
 }

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "base/deadline.h"
@@ -42,23 +43,26 @@ class SimulatedWorkers {
     std::vector<Time> restart;    // from the end of a job on a worker to the start of the next one there
   };
 
+  // None is connected yet.
   explicit SimulatedWorkers(Settings settings);
   ~SimulatedWorkers();
   SimulatedWorkers(const SimulatedWorkers&) = delete;
   SimulatedWorkers& operator=(const SimulatedWorkers&) = delete;
 
-  // False: not all in time, or `stopped` returned true.
-  bool WaitUntilConnected(Deadline deadline, const std::function<bool()>& stopped);
+  // Connects them, some hundred at a time. Errors: kDeadlineExceeded; kCancelled (`stopped` returned true); what ended
+  // a stream.
+  absl::Status Connect(Deadline deadline, const std::function<bool()>& stopped);
   Times TakeTimes();
   // Streams that ended, for whatever reason; they are not made again.
-  int lost() const;
+  int lost();
 
  private:
   class Worker;
   void Beat();
 
-  std::vector<std::unique_ptr<Worker>> workers_;
+  const Settings settings_;
   absl::Mutex mutex_;
+  std::vector<std::unique_ptr<Worker>> workers_ ABSL_GUARDED_BY(mutex_);  // each stays until the end
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread heart_;
 };

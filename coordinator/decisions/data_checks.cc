@@ -117,6 +117,7 @@ void DataChecks::Remove(const JobRecord& job) {
 // Which job, and which worker
 
 void DataChecks::Count() {
+  is_counted_ = true;
   room_ = 0;
   for (const auto& [name, worker] : workers_.All()) {
     if (workers_.IsUsable(worker)) room_ += static_cast<int>(RoomOf(worker));
@@ -124,7 +125,7 @@ void DataChecks::Count() {
 }
 
 void DataChecks::WorkersChanged() {
-  Count();
+  is_counted_ = false;
   AskWorkers();
 }
 
@@ -136,7 +137,9 @@ void DataChecks::AcceptAll() {
 
 // The owners share the room. One who has some may take more only while that leaves half as much free, so that one who
 // has none finds some.
-std::optional<uint64_t> DataChecks::NextJob(const std::set<std::string>& passed_over) const {
+std::optional<uint64_t> DataChecks::NextJob(const std::set<std::string>& passed_over) {
+  if (waiting_.empty()) return std::nullopt;
+  if (!is_counted_) Count();
   const int free = room_ - static_cast<int>(asked_.size());
   std::optional<uint64_t> next;
   int fewest = 0;

@@ -95,7 +95,7 @@ class DataChecks {
   void AcceptAll();
   void AskWorkers();
   // The first job of the owner that has the fewest checks under way, and room for one more; absent: there is none.
-  std::optional<uint64_t> NextJob(const std::set<std::string>& passed_over) const;
+  std::optional<uint64_t> NextJob(const std::set<std::string>& passed_over);
   // Chooses a worker; where the job's weights come from an earlier one, among those that see them.
   Search FindWorker(Check& check, const std::optional<WeightsSource>& weights, std::string* worker);
   void Ask(uint64_t number, const std::optional<WeightsSource>& weights, const std::string& worker);
@@ -121,6 +121,7 @@ class DataChecks {
   std::map<std::string, Checker> checkers_;              // by worker
   std::string last_asked_;                               // a worker
   int room_ = 0;                                         // of all usable workers together, as last counted
+  bool is_counted_ = false;                              // since workers have changed
   bool asking_ = false;                                  // AskWorkers runs
 };
 
