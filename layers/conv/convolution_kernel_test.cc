@@ -111,7 +111,8 @@ TEST_P(ConvolutionKernelTest, ValuesAndTwoGradientsAreThoseOfFloat64) {
       ASSERT_EQ(found[i].sizes(), expected[i].sizes()) << "result " << i << " ADJOIN_TEST_SEED=" << seed;
       ASSERT_TRUE(at::isfinite(found[i]).all().item<bool>()) << "result " << i << " ADJOIN_TEST_SEED=" << seed;
       const double largest = expected[i].abs().max().item<double>();
-      EXPECT_LE((found[i].to(at::kDouble) - expected[i]).abs().max().item<double>(), 1e-4 * largest)
+      const double rounding = i < 4 ? 1e-4 : 1e-3;  // in second gradients, sums cancel
+      EXPECT_LE((found[i].to(at::kDouble) - expected[i]).abs().max().item<double>(), rounding * largest)
           << "result " << i << " ADJOIN_TEST_SEED=" << seed;
     }
   }
