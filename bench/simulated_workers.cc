@@ -16,9 +16,9 @@
 
 namespace adjoin {
 
-constexpr int kAtOnce = 100;  // that connect
-constexpr absl::Duration kSlack =
-    absl::Milliseconds(500);  // a worker is asked once a second whether a heartbeat is due
+constexpr int kAtOnce = 100;  // workers that connect
+// A worker is asked once a second whether a heartbeat is due: it sends one that is due within this time.
+constexpr absl::Duration kSlack = absl::Milliseconds(500);
 
 // One daemon's stream. gRPC calls it from its own threads.
 class SimulatedWorkers::Worker : public grpc::ClientBidiReactor<WorkerMessage, CoordinatorMessage> {

@@ -28,8 +28,8 @@ struct CoordinationOptions {
   std::function<absl::Duration()> monotonic_clock;  // for deadlines; from any fixed start
   std::function<uint64_t()> draw_tag = &DrawTag;    // for each new job
   absl::Duration heartbeat = absl::Seconds(1);
-  // Of all daemons together: where more are connected, each sends its heartbeats further apart, and is waited for
-  // longer (WorkerTable::Lateness).
+  // All daemons together send no more than these: where very many are connected, each sends its heartbeats further
+  // apart, and is waited for longer (WorkerTable::Lateness).
   double heartbeats_per_second = 2000;
   absl::Duration suspect_after = absl::Seconds(3);    // a daemon that is silent for so long gets nothing new
   absl::Duration dead_after = absl::Seconds(10);      // the attempts of a daemon that is silent for so long have ended

@@ -18,7 +18,8 @@ using torch::autograd::variable_list;
 
 constexpr int64_t kBlock = 16;
 
-// Of dim 0 of the weight, which the kernel that gives to a convolution's input reads.
+// Whether the blocks of channels in dim 0 of the weight are open; the kernel that gives to a convolution's input reads
+// them.
 bool HasOpenBlocks(const at::Tensor& weight, const ConvolutionGeometry& geometry) {
   const int64_t channels = weight.size(0) / geometry.groups;
   return geometry.whole_blocks && weight.is_cpu() && weight.scalar_type() == at::kFloat &&
