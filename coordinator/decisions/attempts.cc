@@ -409,8 +409,9 @@ void Attempts::OnLostMessages(const WorkerHello& hello) {
 }
 
 void Attempts::OnLost(const std::string& worker, const std::string& why) {
-  for (JobRecord* job : jobs_.Active()) {
-    if (job->attempt.holders.count(worker) == 0) continue;
+  for (uint64_t number : workers_.HoldersOf(worker)) {
+    JobRecord* job = jobs_.Find(number);
+    if (job == nullptr || (job->state != STARTING && job->state != RUNNING)) continue;
     EndBy(*job, {.cause = EndCause::kNodeLost,
                  .workers = {worker},
                  .worker_lost = true,

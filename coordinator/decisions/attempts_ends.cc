@@ -12,6 +12,11 @@
 #include "proto/message_limits.h"
 
 namespace adjoin {
+namespace {
+
+constexpr absl::Duration kBetweenLooks = absl::Seconds(1);  // at an attempt that runs: its daemons may not be heard
+
+}  // namespace
 
 void Attempts::Close(JobRecord& job, const std::string& reason) {
   Attempt& attempt = job.attempt;
@@ -106,6 +111,7 @@ bool Attempts::Tick() {
 bool Attempts::EndWhatIsLate(JobRecord& job) {
   const absl::Duration now = options_.Now();
   Attempt& attempt = job.attempt;
+  if (job.state == RUNNING && !attempt.peer_failure.has_value() && now < attempt.look_at) return false;
   bool heard = true, attaching = false, silent = false;
   absl::Duration lateness;
   for (const auto& [name, holder] : attempt.holders) {
@@ -119,9 +125,13 @@ bool Attempts::EndWhatIsLate(JobRecord& job) {
   }
   if (!heard && attempt.watch.has_value()) attempt.watch->Excuse(now);
   const double max_hours = job.spec.resources().max_hours();
+  const absl::Duration hours_end =
+      max_hours > 0 ? attempt.running_since + absl::Hours(max_hours) - job.running : absl::InfiniteDuration();
+  attempt.look_at = std::min(now + kBetweenLooks, hours_end);
   std::optional<std::string> stuck;
   if (attempt.watch.has_value()) {
     stuck = attempt.watch->Stuck(now, lateness, [&](size_t r) { return RankText(attempt, r); });
+    attempt.look_at = std::min(attempt.look_at, attempt.watch->StuckAt(lateness));
   }
   if (attempt.peer_failure.has_value() && now >= attempt.peer_failure->until) {
     if (attaching || silent) return false;
@@ -132,7 +142,7 @@ bool Attempts::EndWhatIsLate(JobRecord& job) {
                 .reason = LateRanks(attempt, options_.start_timeout)});
   } else if (stuck.has_value()) {
     End(job, EndCause::kRankLost, *stuck);
-  } else if (max_hours > 0 && job.running + (now - attempt.running_since) >= absl::Hours(max_hours)) {
+  } else if (now >= hours_end) {
     const std::string reason = absl::StrCat("it ran for resources.max_hours, which is ", max_hours);
     Cancel(job, reason);
     queue_.End(job, FAILED, reason);

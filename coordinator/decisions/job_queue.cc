@@ -106,10 +106,11 @@ absl::StatusOr<Assignment> JobQueue::Choose(const JobRecord& job, const Backfill
   std::vector<FreeSlots> others;
   absl::Duration until = absl::ZeroDuration();
   for (const FreeSlots& worker : free) {
-    if (failed.count(worker.worker) == 0) {
+    const std::string name(worker.worker);
+    if (failed.count(name) == 0) {
       others.push_back(worker);
     } else {
-      until = std::max(until, starts_.AvoidedUntil(job, worker.worker));
+      until = std::max(until, starts_.AvoidedUntil(job, name));
     }
   }
   absl::StatusOr<Assignment> elsewhere = assign(others);
@@ -137,18 +138,17 @@ Backfill JobQueue::BackfillBehind(const JobRecord& head) const {
       held_by[number].slots += held.slots;
       held_by[number].gpus += held.gpus;
     }
-    slots_suffice = slots_suffice && worker.FreeSlots() >= worker.FreeGpus();
+    slots_suffice = slots_suffice && worker.free.slots >= worker.free.gpus;
   }
   const Resources& wanted = head.spec.resources();
   const int ranks = static_cast<int>(head.spec.ranks());
   const bool with_gpus = wanted.gpus() > 0;
   // The head waits for more than a number of slots, or of GPUs: it is unknown which it could do without.
   const MemoryBehind memory = MemoryBehind::Of(NeedOf(head).memory, workers_);
+  const std::vector<FreeSlots> all = workers_.AllFor(wanted);
   const bool particular = memory.may_bind() || wanted.max_ranks_per_node() > 0 || !wanted.node_label().empty() ||
-                          (NeedsSharedOutput(head.spec) && !ShareAll(workers_.AllFor(wanted))) ||
-                          homes_.LacksHome(head) ||
-                          (!head.input_worker.empty() && !ShareAll(workers_.AllFor(wanted))) ||
-                          (ranks > 1 && !HaveOneProgram(workers_.AllFor(wanted))) ||
+                          ((NeedsSharedOutput(head.spec) || !head.input_worker.empty()) && !ShareAll(all)) ||
+                          homes_.LacksHome(head) || (ranks > 1 && !HaveOneProgram(all)) ||
                           (with_gpus ? gpus : slots) >= ranks || (with_gpus && !slots_suffice);
   // It waits for more workers where it could never start.
   if (particular && !homes_.CouldEverStart(head)) return Backfill::OfSlots(slots);

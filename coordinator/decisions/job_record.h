@@ -95,8 +95,9 @@ struct Attempt {
   absl::Duration start_deadline;
   absl::Duration lease;  // the longest one that its daemons may know of
   std::optional<PeerFailure> peer_failure;
-  std::optional<ProgressWatch> watch;  // while it runs
-  std::optional<TraceAsked> trace;     // the newest one; not in the store
+  std::optional<ProgressWatch> watch;                  // while it runs
+  absl::Duration look_at = -absl::InfiniteDuration();  // while it runs: something may be late then, and not before
+  std::optional<TraceAsked> trace;                     // the newest one; not in the store
 };
 
 // How far the check of a job's data files is: no worker has it; a worker has it; the plan is being made; all is done.

@@ -123,7 +123,8 @@ void JobTable::Index(JobRecord& job) {
     pending_.Add(job);
     waiting_.insert(job.number);
   } else if (job.state == STARTING || job.state == RUNNING) {
-    active_.insert(job.number);
+    active_[job.number] = &job;
+    active_ranks_ += job.spec.ranks();
     pending_.SetSlots(UserOf(job), SlotsOfUserOf(job) + job.spec.ranks());
   }
 }
@@ -132,7 +133,10 @@ void JobTable::RemoveFromIndex(const JobRecord& job) {
   pending_.Remove(job);
   if (unended_.erase(KeyOf(job)) > 0) live_spec_bytes_ -= job.spec_bytes;
   waiting_.erase(job.number);
-  if (active_.erase(job.number) > 0) pending_.SetSlots(UserOf(job), SlotsOfUserOf(job) - job.spec.ranks());
+  if (active_.erase(job.number) > 0) {
+    active_ranks_ -= job.spec.ranks();
+    pending_.SetSlots(UserOf(job), SlotsOfUserOf(job) - job.spec.ranks());
+  }
   SetEnded(job, false);
 }
 
@@ -323,13 +327,15 @@ std::vector<const JobRecord*> JobTable::All() const {
 
 std::vector<JobRecord*> JobTable::Active() {
   std::vector<JobRecord*> active;
-  for (uint64_t number : active_) active.push_back(jobs_.at(number).get());
+  active.reserve(active_.size());
+  for (const auto& [number, job] : active_) active.push_back(job);
   return active;
 }
 
 std::vector<const JobRecord*> JobTable::Active() const {
   std::vector<const JobRecord*> active;
-  for (uint64_t number : active_) active.push_back(jobs_.at(number).get());
+  active.reserve(active_.size());
+  for (const auto& [number, job] : active_) active.push_back(job);
   return active;
 }
 

@@ -96,11 +96,12 @@ class JobTable {
   // STARTING and RUNNING, in the order of submission.
   std::vector<JobRecord*> Active();
   std::vector<const JobRecord*> Active() const;
+  uint64_t active_ranks() const { return active_ranks_; }
   // Calls `visit(job)` for those of Active whose number is higher than `after`, until it returns false.
   template <typename Visit>
   void VisitActive(uint64_t after, const Visit& visit) const {
     for (auto it = active_.upper_bound(after); it != active_.end(); ++it) {
-      if (!visit(std::as_const(*jobs_.at(*it)))) return;
+      if (!visit(std::as_const(*it->second))) return;
     }
   }
   // Calls `visit(job)` for the PENDING jobs as WaitingJobs::Visit does. `visit` may change the state of the job that it
@@ -169,7 +170,9 @@ class JobTable {
   std::map<uint64_t, std::shared_ptr<JobRecord>> jobs_;
   WaitingJobs pending_;
   std::map<QueueKey, JobRecord*> unended_;
-  std::set<uint64_t> waiting_, active_, ended_;
+  std::map<uint64_t, JobRecord*> active_;
+  uint64_t active_ranks_ = 0;  // of the jobs in active_
+  std::set<uint64_t> waiting_, ended_;
   std::map<std::string, Counts> counts_;  // of accepted jobs, by owner
   Counts all_counts_;
   std::map<std::string, EndedJobs> ended_by_owner_;  // no empty ones

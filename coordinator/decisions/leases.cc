@@ -56,8 +56,8 @@ bool Leases::TickOrphans() {
 // A lost worker counts as having processes until its lease, which it got with its last heartbeat, is over.
 bool Leases::TickLostWorkers() {
   bool changed = false;
-  for (const auto& [name, worker] : workers_.All()) {
-    if (!worker.dead) continue;
+  for (const std::string& name : workers_.Lost()) {
+    const WorkerRecord& worker = workers_.At(name);
     const std::map<uint64_t, Held> held = worker.held;
     for (const auto& [number, what] : held) {
       JobRecord* job = jobs_.Find(number);

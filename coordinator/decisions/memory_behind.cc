@@ -12,9 +12,9 @@ bool IsOfNoUse(const WorkerRecord& worker, int64_t head) { return worker.Memory(
 // Returns the memory that the worker has beyond `head` for each slot, whichever of the jobs there end first; less than
 // none where it may have too little. Absent: its memory is not known.
 std::optional<int64_t> Slack(const WorkerRecord& worker, int64_t head) {
-  std::optional<int64_t> slack = worker.FreeMemory();
+  std::optional<int64_t> slack = worker.free.memory;
   if (!slack.has_value()) return slack;
-  *slack -= worker.FreeSlots() * head;
+  *slack -= worker.free.slots * head;
   for (const auto& [job, held] : worker.held) *slack -= std::max<int64_t>(0, held.slots * head - held.memory);
   return slack;
 }
@@ -34,7 +34,7 @@ MemoryBehind MemoryBehind::Of(int64_t head, const WorkerTable& workers) {
 int MemoryBehind::SlotsOutside(const WorkerTable& workers) const {
   int slots = 0;
   for (const FreeSlots& worker : workers.FreeFor(Resources())) {
-    if (IsOfNoUse(workers.At(worker.worker), head_)) slots += worker.slots;
+    if (IsOfNoUse(workers.At(std::string(worker.worker)), head_)) slots += worker.slots;
   }
   return slots;
 }
@@ -42,13 +42,15 @@ int MemoryBehind::SlotsOutside(const WorkerTable& workers) const {
 void MemoryBehind::Limit(int64_t need, const WorkerTable& workers, std::vector<FreeSlots>& free) const {
   if (head_ == 0) return;
   if (may_bind_) {
-    const auto kept = [&](const FreeSlots& worker) { return !IsOfNoUse(workers.At(worker.worker), head_); };
+    const auto kept = [&](const FreeSlots& worker) {
+      return !IsOfNoUse(workers.At(std::string(worker.worker)), head_);
+    };
     free.erase(std::remove_if(free.begin(), free.end(), kept), free.end());
     return;
   }
   if (need <= head_) return;
   for (FreeSlots& worker : free) {
-    const std::optional<int64_t> slack = Slack(workers.At(worker.worker), head_);
+    const std::optional<int64_t> slack = Slack(workers.At(std::string(worker.worker)), head_);
     if (!slack.has_value() || !worker.memory.has_value()) continue;
     worker.memory = std::min(*worker.memory, *slack / (need - head_) * need);
   }

@@ -56,7 +56,7 @@ absl::Duration ProgressWatch::Limit() const {
 
 std::optional<std::string> ProgressWatch::Stuck(absl::Duration now, absl::Duration lateness,
                                                 const std::function<std::string(size_t rank)>& name_of) const {
-  if (now - last_progress_ <= Limit() + lateness) return std::nullopt;
+  if (now <= StuckAt(lateness)) return std::nullopt;
   const absl::Duration silence = limits_.silence + lateness;
   // The laggard is a stopped process; else one that is silent; else one that does not wait; else the one with the
   // fewest steps.

@@ -37,6 +37,8 @@ class ProgressWatch {
   void Heard(const RankPulse& pulse, absl::Duration now);
   // The daemons could not be heard: there may have been progress.
   void Excuse(absl::Duration now) { last_progress_ = now; }
+  // When the attempt will be stuck, if there is no progress until then. `lateness`: as Stuck's.
+  absl::Duration StuckAt(absl::Duration lateness) const { return last_progress_ + Limit() + lateness; }
   // Returns why the attempt is stuck, or nothing while it is not. `lateness`: WorkerTable::Lateness, the largest of the
   // attempt's workers. `name_of(2)`: "rank 2 on worker-1".
   std::optional<std::string> Stuck(absl::Duration now, absl::Duration lateness,

@@ -1,6 +1,7 @@
 #include "coordinator/decisions/rate_book.h"
 
 #include <algorithm>
+#include <memory>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -20,7 +21,7 @@ absl::Status RateBook::Set(const std::string& worker, const RateTable& rates) {
       return absl::ResourceExhaustedError(
           absl::StrCat("rates of ", kMostKinds, " kinds of nodes are kept already; give nodes of one kind one table"));
     }
-    found = kinds_.emplace(bytes, Kind{rates, {}}).first;
+    found = kinds_.emplace(bytes, Kind{std::make_shared<const RateTable>(rates), {}}).first;
   }
   found->second.workers.insert(worker);
   return absl::OkStatus();
@@ -48,7 +49,7 @@ std::shared_ptr<const RateTable> RateBook::OfMost() const {
   for (const auto& [bytes, kind] : kinds_) {
     if (most == nullptr || kind.workers.size() > most->workers.size()) most = &kind;
   }
-  return most == nullptr ? nullptr : std::make_shared<const RateTable>(most->rates);
+  return most == nullptr ? nullptr : most->rates;
 }
 
 ReadRatesResponse RateBook::All() const {
@@ -61,7 +62,7 @@ ReadRatesResponse RateBook::All() const {
   ReadRatesResponse response;
   for (const Kind* kind : kinds) {
     NodeRates& node = *response.add_node();
-    *node.mutable_rates() = kind->rates;
+    *node.mutable_rates() = *kind->rates;
     for (const std::string& worker : kind->workers) {
       if (node.worker_size() < kMostNames) node.add_worker(worker);
     }

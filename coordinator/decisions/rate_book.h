@@ -28,14 +28,14 @@ class RateBook {
   void Forget(const std::string& worker);
   // Forgets all other workers.
   void KeepOnly(const std::function<bool(const std::string& worker)>& is_kept);
-  // The table that most workers have; null: none has any. A copy, so that it can be read without the book.
+  // The table that most workers have, which is never changed; null: none has any.
   std::shared_ptr<const RateTable> OfMost() const;
   // Each table with its workers, the kind that most have first; as many as a message holds. The header is not set.
   ReadRatesResponse All() const;
 
  private:
   struct Kind {
-    RateTable rates;
+    std::shared_ptr<const RateTable> rates;
     std::set<std::string> workers;
   };
   std::map<std::string, Kind> kinds_;  // by the table's bytes

@@ -29,8 +29,8 @@ absl::Duration TimeOf(int times) {
 
 bool StartFailures::CouldRunElsewhere(const JobRecord& job) const {
   std::vector<FreeSlots> others;
-  for (FreeSlots& worker : workers_.AllInTimeFor(job.spec.resources())) {
-    if (job.failed_starts.workers.count(worker.worker) == 0) others.push_back(std::move(worker));
+  for (const FreeSlots& worker : workers_.AllInTimeFor(job.spec.resources())) {
+    if (job.failed_starts.workers.count(std::string(worker.worker)) == 0) others.push_back(worker);
   }
   return Assign(options_.assignment, job.spec, others, /*before=*/{}, homes_.HomeOf(job), NeedOf(job)).ok();
 }

@@ -110,7 +110,9 @@ absl::Status Submissions::CheckFolders(const NewJob& submitted) const {
     const std::string place = submitted.place_of == nullptr ? "" : submitted.place_of("output_dir");
     return absl::Status(unused.code(), absl::StrCat(place, place.empty() ? "" : ": ", std::string(unused.message())));
   }
-  if (NeedsSharedOutput(spec)) {
+  if (SharedRoom room(spec);
+      NeedsSharedOutput(spec) &&
+      !workers_.AnyInTimeFor(spec.resources(), [&](const FreeSlots& worker) { return room.Add(worker); })) {
     ADJOIN_RETURN_IF_ERROR(CheckSharedOutput(spec, workers_.AllInTimeFor(spec.resources())));
   }
   return submitted.any_folder ? absl::OkStatus() : folders.CheckReads(spec.weights().from_output(), submitted.owner);
@@ -205,6 +207,12 @@ bool Submissions::Planned(const std::string& job_id, absl::StatusOr<PlannedJob> 
 
 absl::Status Submissions::CheckFits(const PlannedJob& planned, const JobSpec& spec) const {
   if (options_.Now() < all_workers_known_at_) return absl::OkStatus();
+  // In most clusters the first worker has room for a rank.
+  const RankNeed need = NeedOf(spec, planned.predicted);
+  if (workers_.AnyKnownFor(spec.resources(),
+                           [&](const FreeSlots& worker) { return RoomFor(worker, spec.resources(), need) > 0; })) {
+    return absl::OkStatus();
+  }
   return CheckMemory(planned, spec, workers_.AllKnownFor(spec.resources()));
 }
 

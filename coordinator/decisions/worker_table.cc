@@ -14,9 +14,11 @@ namespace adjoin {
 namespace {
 
 constexpr size_t kMostSetAside = 10000;
+constexpr size_t kMostShared = 1000;
 constexpr int64_t kMostMemory = int64_t{1} << 50;  // bytes of one GPU: sums of such numbers fit
 
 bool HasLabels(const WorkerHello& hello, const Resources& wanted) {
+  if (wanted.node_label().empty()) return true;
   return std::all_of(wanted.node_label().begin(), wanted.node_label().end(), [&](const auto& label) {
     auto found = hello.label().find(label.first);
     return found != hello.label().end() && found->second == label.second;
@@ -78,24 +80,32 @@ absl::Duration WorkerTable::TellHeartbeat(const std::string& name) {
   const absl::Duration fair = absl::Seconds(static_cast<double>(name_of_.size()) / options_.heartbeats_per_second);
   WorkerRecord& worker = workers_.at(name);
   const absl::Duration told = std::max(options_.heartbeat, std::min(fair, longest));
+  const absl::Duration before = worker.heartbeat;
   worker.heartbeat = std::max(worker.told_heartbeat, told);  // the acknowledgement may come late
   worker.told_heartbeat = told;
+  if (worker.heartbeat < before) LookAt(name, worker);
   return told;
 }
 
-bool WorkerTable::IsHeard(const WorkerRecord& worker) const {
-  return worker.connection != 0 && options_.Now() - worker.last_heard < options_.suspect_after + Lateness(worker);
+bool WorkerTable::IsHeardAt(const WorkerRecord& worker, absl::Duration now) const {
+  return worker.connection != 0 && now - worker.last_heard < options_.suspect_after + Lateness(worker);
 }
 
-bool WorkerTable::IsUsable(const WorkerRecord& worker) const {
-  return IsHeard(worker) && !worker.dead && !worker.draining && worker.hello.condition().empty() &&
-         !IsSetAside(worker.hello.name());
+bool WorkerTable::IsUsableAt(const WorkerRecord& worker, absl::Duration now) const {
+  return IsHeardAt(worker, now) && !worker.dead && !worker.draining && worker.fit &&
+         !IsSetAsideAt(worker.hello.name(), now);
 }
 
-bool WorkerTable::ComesBack(const WorkerRecord& worker) const {
-  if (!IsHeard(worker) || worker.dead || worker.draining || !worker.hello.condition().empty()) return false;
-  return IsSetAside(worker.hello.name()) && !standing_.at(worker.hello.name()).by_itself;
+bool WorkerTable::ComesBackAt(const WorkerRecord& worker, absl::Duration now) const {
+  if (!IsHeardAt(worker, now) || worker.dead || worker.draining || !worker.fit) return false;
+  return IsSetAsideAt(worker.hello.name(), now) && !standing_.at(worker.hello.name()).by_itself;
 }
+
+bool WorkerTable::IsHeard(const WorkerRecord& worker) const { return IsHeardAt(worker, options_.Now()); }
+
+bool WorkerTable::IsUsable(const WorkerRecord& worker) const { return IsUsableAt(worker, options_.Now()); }
+
+bool WorkerTable::ComesBack(const WorkerRecord& worker) const { return ComesBackAt(worker, options_.Now()); }
 
 std::string WorkerTable::StateOf(const WorkerRecord& worker) const {
   if (worker.dead) return "lost";
@@ -118,10 +128,13 @@ void WorkerTable::SetAside(const std::string& name, absl::Duration until, const 
       .until = until, .reason = PrintableText(reason, kMaxErrorBytes), .by_itself = by_itself, .tried = false};
 }
 
-bool WorkerTable::IsSetAside(const std::string& name) const {
+bool WorkerTable::IsSetAsideAt(const std::string& name, absl::Duration now) const {
+  if (standing_.empty()) return false;
   const auto standing = standing_.find(name);
-  return standing != standing_.end() && standing->second.until > options_.Now();
+  return standing != standing_.end() && standing->second.until > now;
 }
+
+bool WorkerTable::IsSetAside(const std::string& name) const { return IsSetAsideAt(name, options_.Now()); }
 
 absl::Duration WorkerTable::TrialAt(const std::string& name) const {
   const auto standing = standing_.find(name);
@@ -156,49 +169,66 @@ void WorkerTable::SetStarting(const std::string& name, uint64_t job, bool starti
 
 std::vector<FreeSlots> WorkerTable::FreeFor(const Resources& wanted, bool beside_gpus) const {
   std::vector<FreeSlots> free;
-  for (const std::string& name : with_free_slots_) {
-    const WorkerRecord& worker = workers_.at(name);
-    if (!IsUsable(worker) || !HasLabels(worker.hello, wanted)) continue;
-    if (standing_.count(name) > 0 && !worker.starting.empty()) continue;  // a trial is under way
-    const int slots = beside_gpus ? worker.SlotsBesideGpus() : worker.FreeSlots();
-    if (slots <= 0) continue;
-    free.push_back({.worker = name,
-                    .slots = slots,
-                    .output_id = worker.hello.output_id(),
-                    .gpus = beside_gpus ? 0 : worker.FreeGpus(),
-                    .memory = worker.FreeMemory(),
-                    .gpu_memory = worker.GpuMemory(),
-                    .program = worker.hello.rank_program()});
+  const absl::Duration now = options_.Now();
+  free.reserve(with_free_slots_.size());
+  for (const WorkerRecord* record : with_free_slots_) {
+    const WorkerRecord& worker = *record;
+    if (!IsUsableAt(worker, now) || !HasLabels(worker.hello, wanted)) continue;
+    const bool in_doubt = !standing_.empty() && standing_.count(worker.hello.name()) > 0;
+    if (in_doubt && !worker.starting.empty()) continue;  // a trial is under way
+    free.push_back(worker.free);
+    if (!beside_gpus) continue;
+    free.back().slots = worker.SlotsBesideGpus();
+    free.back().gpus = 0;
+    if (free.back().slots == 0) free.pop_back();
   }
   return free;
+}
+
+template <typename Counts, typename Visit>
+bool WorkerTable::VisitAll(const Resources& wanted, const Counts& counts, const Visit& visit) const {
+  const absl::Duration now = options_.Now();
+  return std::any_of(workers_.begin(), workers_.end(), [&](const auto& named) {
+    const WorkerRecord& worker = named.second;
+    if (!counts(worker, now) || !HasLabels(worker.hello, wanted)) return false;
+    FreeSlots all = worker.free;
+    all.slots = static_cast<int>(worker.hello.slots());
+    all.gpus = worker.hello.gpu_size();
+    all.memory = worker.Memory();
+    return visit(all);
+  });
 }
 
 template <typename Counts>
 std::vector<FreeSlots> WorkerTable::AllOf(const Resources& wanted, const Counts& counts) const {
   std::vector<FreeSlots> all;
-  for (const auto& [name, worker] : workers_) {
-    if (!counts(worker) || !HasLabels(worker.hello, wanted)) continue;
-    all.push_back({.worker = name,
-                   .slots = static_cast<int>(worker.hello.slots()),
-                   .output_id = worker.hello.output_id(),
-                   .gpus = worker.hello.gpu_size(),
-                   .memory = worker.Memory(),
-                   .gpu_memory = worker.GpuMemory(),
-                   .program = worker.hello.rank_program()});
-  }
+  VisitAll(wanted, counts, [&](const FreeSlots& worker) {
+    all.push_back(worker);
+    return false;
+  });
   return all;
 }
 
 std::vector<FreeSlots> WorkerTable::AllFor(const Resources& wanted) const {
-  return AllOf(wanted, [this](const WorkerRecord& worker) { return IsUsable(worker); });
+  return AllOf(wanted, [this](const WorkerRecord& worker, absl::Duration now) { return IsUsableAt(worker, now); });
 }
 
 std::vector<FreeSlots> WorkerTable::AllInTimeFor(const Resources& wanted) const {
-  return AllOf(wanted, [this](const WorkerRecord& worker) { return IsUsable(worker) || ComesBack(worker); });
+  return AllOf(wanted, [this](const WorkerRecord& worker, absl::Duration now) { return IsInTimeAt(worker, now); });
 }
 
 std::vector<FreeSlots> WorkerTable::AllKnownFor(const Resources& wanted) const {
-  return AllOf(wanted, [](const WorkerRecord& worker) { return !worker.dead; });
+  return AllOf(wanted, [](const WorkerRecord& worker, absl::Duration now) { return !worker.dead; });
+}
+
+bool WorkerTable::AnyInTimeFor(const Resources& wanted, const std::function<bool(const FreeSlots&)>& fits) const {
+  return VisitAll(
+      wanted, [this](const WorkerRecord& worker, absl::Duration now) { return IsInTimeAt(worker, now); }, fits);
+}
+
+bool WorkerTable::AnyKnownFor(const Resources& wanted, const std::function<bool(const FreeSlots&)>& fits) const {
+  return VisitAll(
+      wanted, [](const WorkerRecord& worker, absl::Duration now) { return !worker.dead; }, fits);
 }
 
 // Two daemons of one machine that offer the same GPU would give it to two ranks: those of the second do not count at
@@ -241,6 +271,7 @@ void WorkerTable::Attach(ConnectionId connection, const WorkerHello& hello) {
   worker.hello.set_output_id(output_id);
   DropGpusOfOthers(worker.hello);
   worker.hello.set_condition(PrintableText(hello.condition(), kMaxErrorBytes));
+  worker.fit = worker.hello.condition().empty();
   worker.connection = connection;
   worker.last_heard = options_.Now();
   worker.told_heartbeat = worker.heartbeat = options_.heartbeat;
@@ -248,14 +279,18 @@ void WorkerTable::Attach(ConnectionId connection, const WorkerHello& hello) {
   worker.dead = false;
   worker.draining = hello.draining();
   name_of_[connection] = hello.name();
+  lost_.erase(hello.name());
   CountFree(hello.name());
+  LookAt(hello.name(), worker);
 }
 
 void WorkerTable::Detach(ConnectionId connection) {
   auto found = name_of_.find(connection);
   if (found == name_of_.end()) return;
-  workers_.at(found->second).connection = 0;
-  workers_.at(found->second).detached = options_.Now();
+  WorkerRecord& worker = workers_.at(found->second);
+  worker.connection = 0;
+  worker.detached = options_.Now();
+  if (!worker.dead) LookAt(found->second, worker);
   name_of_.erase(found);
 }
 
@@ -271,18 +306,23 @@ void WorkerTable::CloseConnection(const std::string& name) {
 
 void WorkerTable::Lose(const std::string& name) {
   CloseConnection(name);
-  workers_.at(name).dead = true;
+  WorkerRecord& worker = workers_.at(name);
+  worker.dead = true;
+  looks_.erase({worker.look_at, name});
+  lost_.insert(name);
 }
 
 bool WorkerTable::ForgetLost() {
   const size_t before = workers_.size();
-  for (auto it = workers_.begin(); it != workers_.end();) {
-    if (!it->second.dead || !it->second.held.empty()) {
+  for (auto it = lost_.begin(); it != lost_.end();) {
+    const auto worker = workers_.find(*it);
+    if (!worker->second.held.empty()) {
       ++it;
       continue;
     }
-    with_free_slots_.erase(it->first);
-    it = workers_.erase(it);
+    SetHasFree(worker->second, false);
+    workers_.erase(worker);
+    it = lost_.erase(it);
   }
   return workers_.size() < before;
 }
@@ -294,6 +334,8 @@ void WorkerTable::Expect(const std::string& name, const Holder& holder) {
   worker->second.hello.set_name(name);
   worker->second.hello.set_incarnation(holder.incarnation);
   worker->second.hello.set_node_id(holder.node_id);
+  CountFree(name);
+  LookAt(name, worker->second);
 }
 
 void WorkerTable::Send(const std::string& name, uint64_t epoch, CoordinatorMessage message, bool urgent,
@@ -314,7 +356,13 @@ bool WorkerTable::SetCondition(const std::string& name, const std::string& condi
   const std::string shown = PrintableText(condition, kMaxErrorBytes);
   if (hello.condition() == shown) return false;
   hello.set_condition(shown);
+  workers_.at(name).fit = shown.empty();
   return true;
+}
+
+void WorkerTable::SetOutputId(const std::string& name, const std::string& id) {
+  workers_.at(name).hello.set_output_id(id);
+  CountFree(name);
 }
 
 void WorkerTable::Release(const std::string& name, uint64_t job) {
@@ -330,11 +378,30 @@ void WorkerTable::Hold(const std::string& name, uint64_t job, Held held) {
 }
 
 void WorkerTable::CountFree(const std::string& name) {
-  if (workers_.at(name).FreeSlots() > 0) {
-    with_free_slots_.insert(name);
-  } else {
-    with_free_slots_.erase(name);
-  }
+  const auto found = workers_.find(name);
+  WorkerRecord& worker = found->second;
+  worker.free = {.worker = found->first,
+                 .slots = worker.FreeSlots(),
+                 .output_id = Shared(worker.hello.output_id()),
+                 .gpus = worker.FreeGpus(),
+                 .memory = worker.FreeMemory(),
+                 .gpu_memory = worker.GpuMemory(),
+                 .program = Shared(worker.hello.rank_program())};
+  SetHasFree(worker, worker.free.slots > 0);
+}
+
+void WorkerTable::SetHasFree(const WorkerRecord& worker, bool has_free) {
+  const auto place =
+      std::lower_bound(with_free_slots_.begin(), with_free_slots_.end(), worker.free.worker,
+                       [](const WorkerRecord* other, absl::string_view name) { return other->free.worker < name; });
+  const bool had_free = place != with_free_slots_.end() && *place == &worker;
+  if (has_free && !had_free) with_free_slots_.insert(place, &worker);
+  if (!has_free && had_free) with_free_slots_.erase(place);
+}
+
+absl::string_view WorkerTable::Shared(const std::string& text) {
+  if (const auto found = shared_texts_.find(text); found != shared_texts_.end()) return *found;
+  return shared_texts_.size() < kMostShared ? *shared_texts_.insert(text).first : text;
 }
 
 std::vector<uint64_t> WorkerTable::HoldersOf(const std::string& name) const {
@@ -351,17 +418,34 @@ void WorkerTable::ForgivePause(absl::Duration pause) {
   }
 }
 
-std::vector<std::pair<std::string, absl::Duration>> WorkerTable::Silent() const {
+absl::Duration WorkerTable::LongestSilence(const WorkerRecord& worker) const {
+  if (!worker.attached) return std::max(options_.reattach, options_.dead_after);
+  const absl::Duration limit = options_.dead_after + Lateness(worker);
+  if (worker.connection != 0) return limit;
+  // Without a connection, no heartbeat is on its way.
+  const absl::Duration before = std::max(absl::ZeroDuration(), worker.detached - worker.last_heard);
+  return std::min(limit, before + options_.dead_after);
+}
+
+void WorkerTable::LookAt(const std::string& name, WorkerRecord& worker) {
+  looks_.erase({worker.look_at, name});
+  worker.look_at = worker.last_heard + LongestSilence(worker);
+  looks_.insert({worker.look_at, name});
+}
+
+std::vector<std::pair<std::string, absl::Duration>> WorkerTable::Silent() {
   std::vector<std::pair<std::string, absl::Duration>> silent;
-  for (const auto& [name, worker] : workers_) {
-    absl::Duration limit =
-        worker.attached ? options_.dead_after + Lateness(worker) : std::max(options_.reattach, options_.dead_after);
-    // Without a connection, no heartbeat is on its way.
-    if (worker.attached && worker.connection == 0) {
-      const absl::Duration before = std::max(absl::ZeroDuration(), worker.detached - worker.last_heard);
-      limit = std::min(limit, before + options_.dead_after);
+  const absl::Duration now = options_.Now();
+  while (!looks_.empty() && looks_.begin()->first <= now) {
+    const std::string name = looks_.begin()->second;
+    WorkerRecord& worker = workers_.at(name);
+    const absl::Duration limit = LongestSilence(worker);
+    if (now - worker.last_heard >= limit) {
+      looks_.erase(looks_.begin());
+      silent.emplace_back(name, limit);
+    } else {
+      LookAt(name, worker);
     }
-    if (!worker.dead && options_.Now() - worker.last_heard >= limit) silent.emplace_back(name, limit);
   }
   return silent;
 }

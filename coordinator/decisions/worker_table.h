@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -19,6 +20,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "coordinator/decisions/coordination_options.h"
 #include "coordinator/decisions/job_record.h"
@@ -36,15 +38,20 @@ struct Held {
 };
 
 struct WorkerRecord {
-  WorkerHello hello;            // without the attempts and the rates
+  // What a decision asks of thousands of workers stands together.
   ConnectionId connection = 0;  // 0: none now
   absl::Duration last_heard;
-  absl::Duration told_heartbeat;  // between its heartbeats, as it was told last
-  absl::Duration heartbeat;       // the longest that may lie between the last one and the next
-  absl::Duration detached;        // when its last connection ended
-  bool attached = false;          // it has connected since the coordinator's start
+  absl::Duration heartbeat;  // the longest that may lie between the last one and the next
+  bool attached = false;     // it has connected since the coordinator's start
   bool draining = false;
   bool dead = false;
+  bool fit = true;         // hello.condition is empty
+  adjoin::FreeSlots free;  // for ranks of new jobs
+
+  WorkerHello hello;              // without the attempts and the rates
+  absl::Duration told_heartbeat;  // between its heartbeats, as it was told last
+  absl::Duration detached;        // when its last connection ended
+  absl::Duration look_at;         // WorkerTable::Silent asks then whether it is lost
   std::map<uint64_t, Held> held;  // by job number
   std::set<uint64_t> starting;    // jobs, by number, of which the ranks here are not connected yet
   absl::Duration last_start = -absl::InfiniteDuration();  // monotonic: ranks here were connected
@@ -68,6 +75,7 @@ class WorkerTable {
   WorkerTable& operator=(const WorkerTable&) = delete;
 
   const std::map<std::string, WorkerRecord>& All() const { return workers_; }  // by name
+  const std::set<std::string>& Lost() const { return lost_; }
   const WorkerRecord& At(const std::string& name) const { return workers_.at(name); }
   // Null where no worker has this name.
   const WorkerRecord* Find(const std::string& name) const;
@@ -76,7 +84,8 @@ class WorkerTable {
 
   // By how much longer than the options say the worker may be silent: two of its heartbeats may come that much later.
   absl::Duration Lateness(const WorkerRecord& worker) const {
-    return 2 * std::max(absl::ZeroDuration(), worker.heartbeat - options_.heartbeat);
+    if (worker.heartbeat <= options_.heartbeat) return absl::ZeroDuration();
+    return 2 * (worker.heartbeat - options_.heartbeat);
   }
   // True where the worker is connected, and was heard of a moment ago.
   bool IsHeard(const WorkerRecord& worker) const;
@@ -98,6 +107,9 @@ class WorkerTable {
   std::vector<FreeSlots> AllInTimeFor(const Resources& wanted) const;
   // As AllFor, of all workers that are not lost, whatever keeps them from being usable now.
   std::vector<FreeSlots> AllKnownFor(const Resources& wanted) const;
+  // True where `fits` is for any worker of AllInTimeFor, or of AllKnownFor; it is asked no more after that.
+  bool AnyInTimeFor(const Resources& wanted, const std::function<bool(const FreeSlots&)>& fits) const;
+  bool AnyKnownFor(const Resources& wanted, const std::function<bool(const FreeSlots&)>& fits) const;
 
   // The jobs that hold slots of the worker, by number.
   std::vector<uint64_t> HoldersOf(const std::string& name) const;
@@ -129,7 +141,7 @@ class WorkerTable {
   void SetDraining(const std::string& name, bool draining) { workers_.at(name).draining = draining; }
   // What is wrong with the worker's node, as its daemon tells it; "": nothing. Returns false where that was known.
   bool SetCondition(const std::string& name, const std::string& condition);
-  void SetOutputId(const std::string& name, const std::string& id) { workers_.at(name).hello.set_output_id(id); }
+  void SetOutputId(const std::string& name, const std::string& id);
   // The worker gets no ranks before `until`, and then one attempt at a time, until Trust. `reason`, for people: what
   // happened there. `by_itself`: a new incarnation of the daemon is tried at once. Also of a worker that is lost.
   void SetAside(const std::string& name, absl::Duration until, const std::string& reason, bool by_itself);
@@ -150,19 +162,44 @@ class WorkerTable {
   // The coordinator stood still for so long, in which it could hear of no worker.
   void ForgivePause(absl::Duration pause);
 
-  // The workers that were silent for so long that they are lost, with that time.
-  std::vector<std::pair<std::string, absl::Duration>> Silent() const;
+  // The workers that were silent for so long that they are lost, with that time. Each is told once: call Lose. It looks
+  // only at workers whose time may have come.
+  std::vector<std::pair<std::string, absl::Duration>> Silent();
 
  private:
+  bool IsHeardAt(const WorkerRecord& worker, absl::Duration now) const;
+  bool IsUsableAt(const WorkerRecord& worker, absl::Duration now) const;
+  bool ComesBackAt(const WorkerRecord& worker, absl::Duration now) const;
+  bool IsInTimeAt(const WorkerRecord& worker, absl::Duration now) const {
+    return IsUsableAt(worker, now) || ComesBackAt(worker, now);
+  }
+  bool IsSetAsideAt(const std::string& name, absl::Duration now) const;
+  // Calls `visit` with each worker that has the labels and `counts`, until it returns true. True where it did.
+  template <typename Counts, typename Visit>
+  bool VisitAll(const Resources& wanted, const Counts& counts, const Visit& visit) const;
   template <typename Counts>
   std::vector<FreeSlots> AllOf(const Resources& wanted, const Counts& counts) const;
+  // Brings WorkerRecord::free up to date. Call it when anything has changed of which it is made.
   void CountFree(const std::string& name);
+  void SetHasFree(const WorkerRecord& worker, bool has_free);
+  // The same text, which all workers that have it share: few programs and file systems are looked at for all of them.
+  // Where too many are shared, a view of `text`, which then outlives it.
+  absl::string_view Shared(const std::string& text);
+  // For how long the worker may be silent. Where that gets shorter, call LookAt.
+  absl::Duration LongestSilence(const WorkerRecord& worker) const;
+  void LookAt(const std::string& name, WorkerRecord& worker);
   void DropGpusOfOthers(WorkerHello& hello);
 
   const CoordinationOptions& options_;
   Outbox& outbox_;
   std::map<std::string, WorkerRecord> workers_;
-  std::set<std::string> with_free_slots_;  // usable or not: so a full cluster is not looked through for each job
+  // By name; usable or not: so a full cluster is not looked through for each job.
+  std::vector<const WorkerRecord*> with_free_slots_;
+  std::set<std::string> shared_texts_;
+  std::set<std::string> lost_;
+  // Those that are not lost, by WorkerRecord::look_at: the earliest time at which they may be. What is heard of them
+  // meanwhile is found then, so that a heartbeat changes nothing here.
+  std::set<std::pair<absl::Duration, std::string>> looks_;
   std::map<ConnectionId, std::string> name_of_;
   struct Standing {
     absl::Duration until;  // monotonic; after it: one attempt at a time

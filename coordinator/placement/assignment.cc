@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -28,7 +29,7 @@ bool AssignRest(const std::vector<int>& order, CandidateGroup group, Assignment&
     if (fits && (smallest == nullptr || candidate.most_ranks < smallest->most_ranks)) smallest = &candidate;
   }
   if (smallest != nullptr) {
-    for (int rank : rest) workers[rank] = smallest->worker;
+    for (int rank : rest) workers[rank] = std::string(smallest->worker);
     return true;
   }
   std::stable_sort(group.begin(), group.end(),
@@ -36,18 +37,23 @@ bool AssignRest(const std::vector<int>& order, CandidateGroup group, Assignment&
   size_t assigned = 0;
   for (const Candidate& candidate : group) {
     for (int i = 0; i < candidate.most_ranks && assigned < rest.size(); ++i)
-      workers[rest[assigned++]] = candidate.worker;
+      workers[rest[assigned++]] = std::string(candidate.worker);
   }
   return assigned == rest.size();
 }
 
 std::optional<Assignment> AssignWithin(CandidateGroup group, const AssignmentNeeds& job) {
   Assignment workers(job.rank_order.size());
+  std::map<absl::string_view, Candidate*> kept;
+  for (const std::string& name : job.before) kept[name] = nullptr;
+  for (size_t c = 0; c < group.size() && !kept.empty(); ++c) {
+    if (const auto found = kept.find(group[c].worker); found != kept.end()) found->second = &group[c];
+  }
   for (size_t r = 0; r < std::min(job.before.size(), workers.size()); ++r) {
-    auto kept = std::find_if(group.begin(), group.end(), [&](const Candidate& c) { return c.worker == job.before[r]; });
-    if (kept == group.end() || kept->most_ranks <= 0) continue;
-    workers[r] = kept->worker;
-    --kept->most_ranks;
+    Candidate* const worker = kept.at(job.before[r]);
+    if (worker == nullptr || worker->most_ranks <= 0) continue;
+    workers[r] = job.before[r];
+    --worker->most_ranks;
   }
   if (!AssignRest(job.rank_order, std::move(group), workers)) return std::nullopt;
   return workers;
@@ -59,32 +65,22 @@ int FreeSlotsOf(const CandidateGroup& group) {
   return slots;
 }
 
-CandidateGroup CandidatesOf(const std::vector<FreeSlots>& workers, const JobSpec& spec, const RankNeed& need) {
-  CandidateGroup group;
-  for (const FreeSlots& worker : workers) {
-    const int room = RoomFor(worker, spec.resources(), need);
-    if (room > 0) group.push_back({worker.worker, worker.slots, room});
-  }
-  return group;
-}
-
 std::vector<CandidateGroup> GroupsFor(const JobSpec& spec, const std::vector<FreeSlots>& free, const std::string& home,
                                       const RankNeed& need) {
-  if (free.empty()) return {};
-  std::vector<CandidateGroup> groups;
-  const auto add = [&](CandidateGroup group) {
-    if (!group.empty()) groups.push_back(std::move(group));
-  };
   const bool any_root = !NeedsSharedOutput(spec) && home.empty();
-  for (const std::vector<FreeSlots>& of_program : GroupsByProgram(free)) {
-    if (any_root) {
-      add(CandidatesOf(of_program, spec, need));
-      continue;
-    }
-    for (const std::vector<FreeSlots>& workers : GroupsByOutputRoot(of_program)) {
-      if (home.empty() || OutputGroup(workers.front()) == home) add(CandidatesOf(workers, spec, need));
-    }
+  using Key = std::pair<ProgramKey, OutputRootKey>;
+  std::map<Key, CandidateGroup> by_key;
+  Key last;  // that of `group`: most workers are in one
+  CandidateGroup* group = nullptr;
+  for (const FreeSlots& worker : free) {
+    const int room = RoomFor(worker, spec.resources(), need);
+    if (room == 0 || (!home.empty() && OutputGroup(worker) != home)) continue;
+    const Key key = {ProgramOf(worker), any_root ? OutputRootKey() : OutputRootOf(worker)};
+    if (group == nullptr || key != last) group = &by_key[last = key];
+    group->push_back({worker.worker, worker.slots, room});
   }
+  std::vector<CandidateGroup> groups;
+  for (auto& [key, candidates] : by_key) groups.push_back(std::move(candidates));
   return groups;
 }
 
@@ -95,15 +91,18 @@ absl::Status CheckChoice(const Assignment& workers, const std::vector<CandidateG
   if (workers.size() != ranks) return wrong(workers.size(), " ranks of ", ranks);
   if (ranks == 0) return absl::OkStatus();
   for (const CandidateGroup& group : groups) {
-    std::map<std::string, int> room;
-    for (const Candidate& candidate : group) room[candidate.worker] = candidate.most_ranks;
-    if (room.count(workers[0]) == 0) continue;
+    std::map<absl::string_view, std::optional<int>> room;  // of the workers that were chosen
+    for (const std::string& worker : workers) room[worker] = std::nullopt;
+    for (const Candidate& candidate : group) {
+      if (const auto chosen = room.find(candidate.worker); chosen != room.end()) chosen->second = candidate.most_ranks;
+    }
+    if (!room.at(workers[0]).has_value()) continue;
     for (size_t r = 0; r < ranks; ++r) {
-      auto found = room.find(workers[r]);
-      if (found == room.end()) {
+      std::optional<int>& left = room.at(workers[r]);
+      if (!left.has_value()) {
         return wrong("rank ", r, " to '", workers[r], "', which may not run the job together with ", workers[0]);
       }
-      if (--found->second < 0) return wrong("more ranks to ", workers[r], " than it may run");
+      if (--*left < 0) return wrong("more ranks to ", workers[r], " than it may run");
     }
     return absl::OkStatus();
   }
@@ -124,19 +123,24 @@ int RoomFor(const FreeSlots& worker, const Resources& resources, const RankNeed&
 }
 
 absl::StatusOr<Assignment> AssignCompactly(const std::vector<CandidateGroup>& groups, const AssignmentNeeds& job) {
-  const auto ran_before = [&](const CandidateGroup& group) {
-    return std::any_of(group.begin(), group.end(), [&](const Candidate& candidate) {
-      return std::find(job.before.begin(), job.before.end(), candidate.worker) != job.before.end();
-    });
+  const std::set<absl::string_view> before(job.before.begin(), job.before.end());
+  struct Turn {
+    bool first;  // some rank ran there
+    int free_slots;
+    const CandidateGroup* group;
   };
-  std::vector<const CandidateGroup*> in_turn;
-  for (const CandidateGroup& group : groups) in_turn.push_back(&group);
-  std::stable_sort(in_turn.begin(), in_turn.end(), [&](const CandidateGroup* a, const CandidateGroup* b) {
-    const bool a_before = ran_before(*a), b_before = ran_before(*b);
-    return a_before != b_before ? a_before : FreeSlotsOf(*a) < FreeSlotsOf(*b);
+  std::vector<Turn> turns;
+  for (const CandidateGroup& group : groups) {
+    const bool first = std::any_of(group.begin(), group.end(), [&](const Candidate& candidate) {
+      return !before.empty() && before.count(candidate.worker) > 0;
+    });
+    turns.push_back({first, FreeSlotsOf(group), &group});
+  }
+  std::stable_sort(turns.begin(), turns.end(), [](const Turn& a, const Turn& b) {
+    return a.first != b.first ? a.first : a.free_slots < b.free_slots;
   });
-  for (const CandidateGroup* group : in_turn) {
-    if (std::optional<Assignment> workers = AssignWithin(*group, job)) return *std::move(workers);
+  for (const Turn& turn : turns) {
+    if (std::optional<Assignment> workers = AssignWithin(*turn.group, job)) return *std::move(workers);
   }
   return absl::ResourceExhaustedError("the workers that may run the job together have too few slots");
 }

@@ -16,19 +16,22 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "proto/job.pb.h"
 
 namespace adjoin {
 
+// Of one worker. Its texts lie with whoever knows the worker, and outlive this: thousands are looked at in one
+// decision.
 struct FreeSlots {
-  std::string worker;
+  absl::string_view worker;
   int slots = 0;
-  std::string output_id = "";  // identifies its --output-root (WorkerHello.output_id); "" where that is not known
+  absl::string_view output_id = "";  // identifies its --output-root (WorkerHello.output_id); "": not known
   int gpus = 0;
   // Bytes for ranks that nobody was promised, and those of the GPU that has least. Absent: not known, so anything fits.
   std::optional<int64_t> memory = std::nullopt;
   std::optional<int64_t> gpu_memory = std::nullopt;
-  std::string program = "";  // identifies its adjoin-rank (WorkerHello.rank_program); "" where that is not known
+  absl::string_view program = "";  // identifies its adjoin-rank (WorkerHello.rank_program); "": not known
 };
 
 // What each rank of a job takes, in bytes, as the plan predicts it. 0: not known, so it fits anywhere.
@@ -44,9 +47,9 @@ int RoomFor(const FreeSlots& worker, const Resources& resources, const RankNeed&
 // The worker of each rank.
 using Assignment = std::vector<std::string>;
 
-// A worker that may run ranks of a job.
+// A worker that may run ranks of a job. Its name lies elsewhere, as that of FreeSlots.
 struct Candidate {
-  std::string worker;
+  absl::string_view worker;
   int free_slots = 0;
   int most_ranks = 0;  // that it may run of this job (RoomFor): free_slots, or fewer
 };

@@ -27,7 +27,7 @@ std::vector<int> Ranks(int count) {
   return ranks;
 }
 
-CandidateGroup Group(const std::vector<std::pair<std::string, int>>& slots) {
+CandidateGroup Group(const std::vector<std::pair<absl::string_view, int>>& slots) {
   CandidateGroup group;
   for (const auto& [worker, free] : slots) group.push_back({worker, free, free});
   return group;

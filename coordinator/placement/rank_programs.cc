@@ -11,12 +11,13 @@
 
 namespace adjoin {
 
+ProgramKey ProgramOf(const FreeSlots& worker) {
+  return {worker.program, worker.program == kUnreadProgram ? worker.worker : ""};
+}
+
 std::vector<std::vector<FreeSlots>> GroupsByProgram(const std::vector<FreeSlots>& workers) {
-  std::map<std::string, std::vector<FreeSlots>> by_program;
-  for (const FreeSlots& worker : workers) {
-    const bool unread = worker.program == kUnreadProgram;
-    by_program[unread ? absl::StrCat(kUnreadProgram, " ", worker.worker) : worker.program].push_back(worker);
-  }
+  std::map<ProgramKey, std::vector<FreeSlots>> by_program;
+  for (const FreeSlots& worker : workers) by_program[ProgramOf(worker)].push_back(worker);
   std::vector<std::vector<FreeSlots>> groups;
   for (auto& [program, members] : by_program) groups.push_back(std::move(members));
   return groups;

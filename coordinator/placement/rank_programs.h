@@ -4,12 +4,18 @@
 #define ADJOIN_COORDINATOR_PLACEMENT_RANK_PROGRAMS_H_
 
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "coordinator/placement/assignment.h"
 #include "proto/job.pb.h"
 
 namespace adjoin {
+
+// Equal for workers that have one program of a rank. The worker's texts outlive it.
+using ProgramKey = std::pair<absl::string_view, absl::string_view>;
+ProgramKey ProgramOf(const FreeSlots& worker);
 
 // The workers by FreeSlots::program, in the order of its texts. A worker whose program is not read yet
 // (kUnreadProgram) is alone; those that do not tell it are one group: daemons of releases before it was told.

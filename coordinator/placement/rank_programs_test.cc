@@ -38,7 +38,7 @@ TEST(RankProgramsTest, WorkersAreGroupedByProgram) {
   std::vector<std::string> names;
   for (const std::vector<FreeSlots>& group : GroupsByProgram(kNodes)) {
     names.emplace_back();
-    for (const FreeSlots& worker : group) names.back() += worker.worker;
+    for (const FreeSlots& worker : group) names.back() += std::string(worker.worker);
   }
   EXPECT_THAT(names, ElementsAre("d", "ac", "b"));
   EXPECT_FALSE(HaveOneProgram(kNodes));

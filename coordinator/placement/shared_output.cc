@@ -18,12 +18,17 @@ bool KeepsCheckpoints(const JobSpec& spec) {
 
 // No output_id has a blank.
 std::string OutputGroup(const FreeSlots& worker) {
-  return worker.output_id.empty() ? absl::StrCat("only ", worker.worker) : worker.output_id;
+  return worker.output_id.empty() ? absl::StrCat("only ", worker.worker) : std::string(worker.output_id);
+}
+
+OutputRootKey OutputRootOf(const FreeSlots& worker) {
+  const bool alone = worker.output_id.empty();
+  return {alone, alone ? worker.worker : worker.output_id};
 }
 
 std::vector<std::vector<FreeSlots>> GroupsByOutputRoot(const std::vector<FreeSlots>& workers) {
-  std::map<std::string, std::vector<FreeSlots>> by_name;
-  for (const FreeSlots& worker : workers) by_name[OutputGroup(worker)].push_back(worker);
+  std::map<OutputRootKey, std::vector<FreeSlots>> by_name;
+  for (const FreeSlots& worker : workers) by_name[OutputRootOf(worker)].push_back(worker);
   std::vector<std::vector<FreeSlots>> groups;
   for (auto& [name, members] : by_name) groups.push_back(std::move(members));
   return groups;
@@ -33,6 +38,11 @@ bool ShareAll(const std::vector<FreeSlots>& workers) {
   return std::all_of(workers.begin(), workers.end(), [&](const FreeSlots& worker) {
     return !worker.output_id.empty() && worker.output_id == workers.front().output_id;
   });
+}
+
+bool SharedRoom::Add(const FreeSlots& worker) {
+  const int64_t room = RoomFor(worker, spec_.resources());
+  return (worker.output_id.empty() ? room : room_[worker.output_id] += room) >= spec_.ranks();
 }
 
 absl::Status CheckSharedOutput(const JobSpec& spec, const std::vector<FreeSlots>& all) {

@@ -4,10 +4,14 @@
 #ifndef ADJOIN_COORDINATOR_PLACEMENT_SHARED_OUTPUT_H_
 #define ADJOIN_COORDINATOR_PLACEMENT_SHARED_OUTPUT_H_
 
+#include <cstdint>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "coordinator/placement/assignment.h"
 #include "proto/job.pb.h"
 
@@ -23,11 +27,29 @@ bool KeepsCheckpoints(const JobSpec& spec);
 // Names the workers that share this worker's output root: its output_id, or a name of its own while that is not known.
 std::string OutputGroup(const FreeSlots& worker);
 
-// The workers by OutputGroup, in the order of its names. A worker whose output_id is not known is alone in its group.
+// Equal for workers of one OutputGroup. The worker's texts outlive it.
+using OutputRootKey = std::pair<bool, absl::string_view>;
+OutputRootKey OutputRootOf(const FreeSlots& worker);
+
+// The workers by OutputGroup: in the order of output_ids; then those whose output_id is not known, each alone in its
+// group.
 std::vector<std::vector<FreeSlots>> GroupsByOutputRoot(const std::vector<FreeSlots>& workers);
 
 // True where all of `workers` are known to share one output root, so that only the number of slots counts.
 bool ShareAll(const std::vector<FreeSlots>& workers);
+
+// Finds, worker by worker, whether those of one output root have slots for all ranks of a job.
+class SharedRoom {
+ public:
+  // `spec`, and the texts of the workers, outlive it.
+  explicit SharedRoom(const JobSpec& spec) : spec_(spec) {}
+  // True where they are found with this worker.
+  bool Add(const FreeSlots& worker);
+
+ private:
+  const JobSpec& spec_;
+  std::map<absl::string_view, int64_t> room_;  // in ranks, by output_id
+};
 
 // Errors: kFailedPrecondition where the workers of `all` have slots enough for the job, but none that share an output
 // root do; the message names the workers that share one, and what would be right.

@@ -3,10 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <random>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/testing/test_seed.h"
+#include "coordinator/placement/worker_group.h"
 
 namespace adjoin {
 namespace {
@@ -31,7 +35,7 @@ TEST(SharedOutputTest, WorkersAreGroupedByOutputRoot) {
   std::vector<std::string> names;
   for (const std::vector<FreeSlots>& group : GroupsByOutputRoot(kNodes)) {
     names.emplace_back();
-    for (const FreeSlots& worker : group) names.back() += worker.worker;
+    for (const FreeSlots& worker : group) names.back() += std::string(worker.worker);
   }
   EXPECT_THAT(names, UnorderedElementsAre("ac", "b", "d", "e"));
 }
@@ -59,6 +63,28 @@ TEST(SharedOutputTest, RefusesAJobThatFitsOnNoWorkersThatShare) {
             HasSubstr("; unknown, since its --output-root has not answered yet: d (1 slot) and e (2 slots); right")));
   EXPECT_THAT(std::string(CheckSharedOutput(Job(2, true), {{"d", 1, ""}, {"e", 1, ""}}).message()),
               AllOf(HasSubstr("unknown"), Not(HasSubstr("another file system"))));
+}
+
+TEST(SharedOutputTest, RoomIsFoundExactlyWhereAGroupSuffices) {
+  std::mt19937_64 random(TestSeed());
+  const auto draw = [&](int below) { return static_cast<int>(random() % static_cast<uint64_t>(below)); };
+  const std::vector<std::string> names = {"a", "b", "c", "d", "e", "f"}, roots = {"", "one", "two", "three"};
+  int found = 0, none = 0;
+  for (int c = 0; c < 2000; ++c) {
+    std::vector<FreeSlots> workers;
+    for (const std::string& name : names) workers.push_back({name, draw(5), roots[static_cast<size_t>(draw(4))]});
+    JobSpec spec = Job(static_cast<uint32_t>(1 + draw(12)), true);
+    if (draw(3) == 0) spec.mutable_resources()->set_max_ranks_per_node(2);
+    SharedRoom room(spec);
+    const bool any = std::any_of(workers.begin(), workers.end(), [&](const FreeSlots& each) { return room.Add(each); });
+    const auto groups = GroupsByOutputRoot(workers);
+    const bool suffices =
+        std::any_of(groups.begin(), groups.end(), [&](const auto& group) { return Suffice(group, spec); });
+    ASSERT_EQ(any, suffices) << "case " << c;
+    ++(any ? found : none);
+  }
+  EXPECT_GT(found, 100);
+  EXPECT_GT(none, 100);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <string>
 
 #include "absl/status/status.h"
 
@@ -15,7 +16,7 @@ absl::StatusOr<Assignment> AssignEmptiestFirst(const std::vector<CandidateGroup>
     size_t assigned = 0;
     for (const Candidate& candidate : group) {
       for (int i = 0; i < candidate.most_ranks && assigned < workers.size(); ++i) {
-        workers[job.rank_order[assigned++]] = candidate.worker;
+        workers[job.rank_order[assigned++]] = std::string(candidate.worker);
       }
     }
     if (assigned == workers.size()) return workers;

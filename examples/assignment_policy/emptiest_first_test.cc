@@ -110,7 +110,7 @@ TEST(AssignmentPolicyTest, TheReasonOfARefusalIsShownAndOtherJobsGoOn) {
 TEST(AssignmentPolicyTest, AWrongChoiceStartsNothing) {
   Coordinator coordinator(
       [](const std::vector<CandidateGroup>& groups, const AssignmentNeeds& job) -> absl::StatusOr<Assignment> {
-        return Assignment(job.rank_order.size(), groups[0][1].worker);
+        return Assignment(job.rank_order.size(), std::string(groups[0][1].worker));
       });
   const std::string job = coordinator.Submit(3);
   EXPECT_THAT(coordinator.WorkersOf(job), ElementsAre());
