@@ -69,7 +69,7 @@ struct Settings {
   std::string port_file;
   std::string state_dir = "adjoin-coordinator-state";
   double heartbeat_seconds = 1;
-  double heartbeats_per_second = 2000;
+  double heartbeats_per_second = 1000;
   double suspect_seconds = 3;
   double worker_timeout_seconds = 10;
   double reattach_seconds = 30;
@@ -122,7 +122,8 @@ void AddOptions(CLI::App& app, Settings& settings) {
       ->capture_default_str()
       ->check(CLI::Range(0.01, 3600.0));
   app.add_option("--heartbeats-per-second", settings.heartbeats_per_second,
-                 "Of all workers together: beyond that, each reports further apart, and is waited for longer")
+                 "Of all workers together: beyond that, each reports further apart, and is waited for longer; ranks "
+                 "report their progress no more often, either")
       ->capture_default_str()
       ->check(CLI::Range(1.0, 1e6));
   AddSeconds(app, "--suspect-seconds", settings.suspect_seconds,

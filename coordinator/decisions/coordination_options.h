@@ -29,8 +29,10 @@ struct CoordinationOptions {
   std::function<uint64_t()> draw_tag = &DrawTag;    // for each new job
   absl::Duration heartbeat = absl::Seconds(1);
   // All daemons together send no more than these: where very many are connected, each sends its heartbeats further
-  // apart, and is waited for longer (WorkerTable::Lateness).
-  double heartbeats_per_second = 2000;
+  // apart, and is waited for longer (WorkerTable::Lateness). All ranks together report their progress no more often,
+  // either, but each at least every longest_progress.
+  double heartbeats_per_second = 1000;
+  absl::Duration longest_progress = absl::Seconds(10);
   absl::Duration suspect_after = absl::Seconds(3);    // a daemon that is silent for so long gets nothing new
   absl::Duration dead_after = absl::Seconds(10);      // the attempts of a daemon that is silent for so long have ended
   absl::Duration reattach = absl::Seconds(30);        // the same after the coordinator's own start

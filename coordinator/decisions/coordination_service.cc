@@ -14,6 +14,7 @@ namespace {
 
 // Ticks come ten times a second.
 constexpr absl::Duration kLongestTick = absl::Seconds(1);
+constexpr absl::Duration kRanksReport = absl::Milliseconds(100);
 
 }  // namespace
 
@@ -318,7 +319,14 @@ void CoordinationService::OnHeartbeat(const std::string& name, const Heartbeat& 
   CoordinatorMessage message;
   message.mutable_heartbeat_ack()->set_sequence(heartbeat.sequence());
   message.mutable_heartbeat_ack()->set_heartbeat_seconds(absl::ToDoubleSeconds(workers_.TellHeartbeat(name)));
+  message.mutable_heartbeat_ack()->set_progress_seconds(absl::ToDoubleSeconds(BetweenProgress()));
   workers_.Send(name, 0, std::move(message), /*urgent=*/true);
+}
+
+// Ranks do not report more often than every kRanksReport by themselves.
+absl::Duration CoordinationService::BetweenProgress() const {
+  const absl::Duration fair = absl::Seconds(static_cast<double>(jobs_.active_ranks()) / options_.heartbeats_per_second);
+  return fair <= kRanksReport ? absl::ZeroDuration() : std::min(fair, options_.longest_progress);
 }
 
 bool CoordinationService::Owns(ConnectionId connection, const std::string& job_id, uint64_t epoch) {

@@ -178,6 +178,8 @@ class CoordinationService {
   void Schedule();
   absl::StatusOr<JobRecord*> Resolve(const JobReference& reference, const JobCheck& may, bool even_ended = false);
   void OnHeartbeat(const std::string& worker, const Heartbeat& heartbeat);
+  // How far apart each rank's reports of its progress are to be; 0: as it comes.
+  absl::Duration BetweenProgress() const;
   void LogCondition(const WorkerRecord& worker);
   void OnLost(const std::string& worker, const std::string& why);
   void ForgivePause();

@@ -88,6 +88,29 @@ TEST_F(HeartbeatsTest, ComeCloserAgainWhenDaemonsHaveGone) {
   ExpectChange("worker-1", absl::Seconds(3), "ready", "suspect");
 }
 
+TEST_F(HeartbeatsTest, TellHowFarApartProgressIsWhereRanksAreMany) {
+  options_.heartbeats_per_second = 30;
+  Restart();
+  const auto told = [&] {
+    Say(1, Heartbeats());
+    return Taken(CoordinatorMessage::kHeartbeatAck).back().message.heartbeat_ack().progress_seconds();
+  };
+  Connect(1, "worker-1", 400);
+  EXPECT_EQ(told(), 0);
+  Submit(Spec("small", 3));
+  EXPECT_EQ(told(), 0) << "3 ranks report 30 times a second by themselves";
+  const std::string larger = Submit(Spec("larger", 57));
+  EXPECT_EQ(told(), 2) << "60 ranks, 30 reports a second";
+  Submit(Spec("large", 300));
+  EXPECT_EQ(told(), 10) << "but each at least every 10 s";
+  Submit(Spec("waits", 100));
+  EXPECT_EQ(told(), 10) << "ranks that wait do not count";
+  ASSERT_TRUE(service_->Cancel("large").ok());
+  EXPECT_EQ(told(), 2);
+  ASSERT_TRUE(service_->Cancel(larger).ok());
+  EXPECT_EQ(told(), 0) << "3 ranks again: the others' slots are not free yet";
+}
+
 TEST_F(HeartbeatsTest, OfANewConnectionBeginAsTheWelcomeSays) {
   ConnectDaemons(10);
   service_->WorkerDisconnected(1, "gone");

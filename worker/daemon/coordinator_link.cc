@@ -27,8 +27,11 @@ bool IsPermanent(grpc::StatusCode code) {
          code == grpc::StatusCode::UNIMPLEMENTED;
 }
 
-// Between heartbeats, whatever the coordinator says.
+// Between heartbeats, and between reports of progress, whatever the coordinator says.
 absl::Duration HeartbeatOf(double seconds) { return absl::Seconds(std::min(3600.0, std::max(0.01, seconds))); }
+absl::Duration PaceOf(double seconds) {
+  return seconds > 0 ? absl::Seconds(std::min(60.0, seconds)) : absl::Duration();
+}
 
 void LogLeftOut(const std::string& left_out) {
   if (!left_out.empty())
@@ -90,27 +93,29 @@ void CoordinatorLink::ConnectAgain() {
 
 std::optional<WorkerMessage> CoordinatorLink::NextMessage() {
   absl::MutexLock lock(&mutex_);
-  const auto next_heartbeat = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return last_beat_.has_value() ? Deadline::At(*last_beat_ + absl::ToChronoNanoseconds(heartbeat_))
-                                  : Deadline::After(absl::ZeroDuration());
-  };
-  // An acknowledgement may tell another time between heartbeats.
-  for (absl::Duration waited_for = absl::ZeroDuration(); waited_for != heartbeat_;) {
-    waited_for = heartbeat_;
-    changed_.Wait(mutex_, next_heartbeat(), [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-      return !streaming_ || !outbox_.empty() || beat_now_ || heartbeat_ != waited_for;
+  while (streaming_) {
+    const Deadline::Clock::time_point now = Deadline::Clock::now();
+    if (beat_now_ || NextBeat() <= now) {  // a flood of messages does not hold heartbeats up
+      beat_now_ = false;
+      last_beat_ = now;
+      WorkerMessage message;
+      *message.mutable_header() = MakeHeader();
+      message.mutable_heartbeat();
+      return message;
+    }
+    if (std::optional<WorkerMessage> message = outbox_.Take(now)) return message;
+    // An acknowledgement may tell other times.
+    const Deadline::Clock::time_point until = std::min(NextBeat(), outbox_.DueAt());
+    changed_.Wait(mutex_, Deadline::At(until), [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      return !streaming_ || beat_now_ || std::min(NextBeat(), outbox_.DueAt()) < until;
     });
   }
-  if (!streaming_) return std::nullopt;
-  WorkerMessage message;
-  if (beat_now_ || outbox_.empty() || next_heartbeat().Expired()) {  // a flood of messages does not hold heartbeats up
-    beat_now_ = false;
-    last_beat_ = Deadline::Clock::now();
-    *message.mutable_header() = MakeHeader();
-    message.mutable_heartbeat();
-    return message;
-  }
-  return outbox_.Take();
+  return std::nullopt;
+}
+
+Deadline::Clock::time_point CoordinatorLink::NextBeat() const {
+  if (!last_beat_.has_value()) return Deadline::Clock::time_point::min();
+  return *last_beat_ + absl::ToChronoNanoseconds(heartbeat_);
 }
 
 void CoordinatorLink::WriteMessages(Stream& stream) {
@@ -138,6 +143,7 @@ void CoordinatorLink::OnAck(const HeartbeatAck& ack) {
     while (!sent_.empty() && sent_.front().sequence < ack.sequence()) sent_.pop_front();
     if (sent_.empty() || sent_.front().sequence != ack.sequence()) return;
     if (ack.heartbeat_seconds() > 0) heartbeat_ = HeartbeatOf(ack.heartbeat_seconds());
+    outbox_.SetPace(PaceOf(ack.progress_seconds()));
     length = lease_;
     until = sent_.front().boottime_ns + absl::ToInt64Nanoseconds(length);
     sent_.pop_front();
@@ -251,6 +257,7 @@ grpc::Status CoordinatorLink::Exchange(grpc::ClientContext& context, bool* welco
   {
     absl::MutexLock lock(&mutex_);
     heartbeat_ = HeartbeatOf(welcome.heartbeat_seconds());
+    outbox_.SetPace(absl::ZeroDuration());
     lease_ = lease;
     last_beat_.reset();
     sent_.clear();

@@ -98,6 +98,7 @@ class CoordinatorLink {
   void WriteMessages(Stream& stream);
   // The next message to send, a heartbeat when it is due; nothing when the stream is over.
   std::optional<WorkerMessage> NextMessage();
+  Deadline::Clock::time_point NextBeat() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnAck(const HeartbeatAck& ack);
   // Cancels when no heartbeat was acknowledged for too long.
   void BreakWhenSilent(grpc::ClientContext& context);

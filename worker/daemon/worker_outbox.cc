@@ -1,6 +1,7 @@
 #include "worker/daemon/worker_outbox.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -13,17 +14,59 @@ constexpr size_t kMaxLosses = 1000;
 
 }  // namespace
 
-// Merges a rank's news into what waits of it. Returns false where nothing does.
-bool WorkerOutbox::AddUpdate(WorkerMessage& message) {
+WorkerOutbox::RankName WorkerOutbox::NameOf(const WorkerMessage& message, const std::string& job, uint32_t rank) {
+  return {job, message.header().epoch(), rank};
+}
+
+WorkerOutbox::Marks WorkerOutbox::MarksOf(const JobProgress& progress) {
+  return {progress.phase(), progress.trace().SerializeAsString(), progress.checkpoint_step(), progress.resumed_step()};
+}
+
+void WorkerOutbox::AddUpdate(WorkerMessage message) {
+  const RankName name = NameOf(message, message.rank_update().job_id(), message.rank_update().rank());
+  if (message.rank_update().has_progress()) {
+    const auto [known, is_first] = marks_.try_emplace(name);
+    Marks marks = MarksOf(message.rank_update().progress());
+    if (is_first || !(known->second == marks)) {
+      known->second = std::move(marks);
+      Release(name);
+      report_bytes_ += message.ByteSizeLong();
+      messages_.push_back(std::move(message));
+      updates_[name] = &messages_.back();
+      return;
+    }
+  }
+  const auto in_turn = updates_.find(name);
+  const auto [held, is_new] = in_turn == updates_.end() ? held_.try_emplace(name) : std::pair(held_.end(), false);
+  if (is_new) {
+    report_bytes_ += message.ByteSizeLong();
+    held->second = std::move(message);
+    return;
+  }
+  WorkerMessage& waiting = in_turn == updates_.end() ? held->second : *in_turn->second;
   const RankUpdate& update = message.rank_update();
-  const auto waiting = updates_.find({update.job_id(), message.header().epoch(), update.rank()});
-  if (waiting == updates_.end()) return false;
-  RankUpdate& merged = *waiting->second->mutable_rank_update();
-  report_bytes_ -= waiting->second->ByteSizeLong();
+  RankUpdate& merged = *waiting.mutable_rank_update();
+  report_bytes_ -= waiting.ByteSizeLong();
   if (update.has_progress()) *merged.mutable_progress() = update.progress();
   if (!update.transport().empty()) merged.set_transport(update.transport());
-  report_bytes_ += waiting->second->ByteSizeLong();
-  return true;
+  report_bytes_ += waiting.ByteSizeLong();
+}
+
+void WorkerOutbox::Release(const RankName& rank) {
+  auto held = held_.extract(rank);
+  if (held.empty()) return;
+  messages_.push_back(std::move(held.mapped()));
+  updates_[rank] = &messages_.back();
+}
+
+void WorkerOutbox::ReleaseAll() {
+  while (!held_.empty()) Release(RankName(held_.begin()->first));
+}
+
+Deadline::Clock::time_point WorkerOutbox::DueAt() const {
+  if (!messages_.empty()) return Deadline::Clock::time_point::min();
+  if (held_.empty()) return Deadline::Clock::time_point::max();
+  return released_ + absl::ToChronoNanoseconds(between_);
 }
 
 void WorkerOutbox::AddLog(WorkerMessage message) {
@@ -61,24 +104,34 @@ bool WorkerOutbox::Add(WorkerMessage message) {
     AddLog(std::move(message));
     return true;
   }
-  if (message.has_rank_update() && AddUpdate(message)) return true;
-  report_bytes_ += message.ByteSizeLong();
-  messages_.push_back(std::move(message));
-  WorkerMessage& kept = messages_.back();
-  if (kept.has_rank_update()) {
-    updates_[{kept.rank_update().job_id(), kept.header().epoch(), kept.rank_update().rank()}] = &kept;
+  if (message.has_rank_update()) {
+    AddUpdate(std::move(message));
+  } else {
+    if (message.has_rank_ended()) {
+      const RankName name = NameOf(message, message.rank_ended().job_id(), message.rank_ended().rank());
+      Release(name);
+      marks_.erase(name);
+    }
+    report_bytes_ += message.ByteSizeLong();
+    messages_.push_back(std::move(message));
   }
   if (report_bytes_ <= limits_.bytes) return true;
   KeepLogsOnly();
   return false;
 }
 
-std::optional<WorkerMessage> WorkerOutbox::Take() {
+std::optional<WorkerMessage> WorkerOutbox::Take(Deadline::Clock::time_point now) {
+  if (!held_.empty() && now >= released_ + absl::ToChronoNanoseconds(between_)) {
+    ReleaseAll();
+    released_ = now;
+  }
   if (messages_.empty()) return std::nullopt;
   WorkerMessage& first = messages_.front();
   const size_t bytes = first.ByteSizeLong();
   if (first.has_rank_update()) {
-    updates_.erase({first.rank_update().job_id(), first.header().epoch(), first.rank_update().rank()});
+    const auto in_turn = updates_.find(NameOf(first, first.rank_update().job_id(), first.rank_update().rank()));
+    if (in_turn != updates_.end() && in_turn->second == &first)
+      updates_.erase(in_turn);  // a later one of the rank waits
   }
   WorkerMessage message = std::move(first);
   messages_.pop_front();
@@ -104,6 +157,8 @@ std::optional<WorkerMessage> WorkerOutbox::Take() {
 void WorkerOutbox::Clear() {
   messages_.clear();
   updates_.clear();
+  held_.clear();
+  marks_.clear();
   lost_lines_.clear();
   logs_ = log_bytes_ = report_bytes_ = 0;
 }
@@ -111,6 +166,8 @@ void WorkerOutbox::Clear() {
 void WorkerOutbox::KeepLogsOnly() {
   messages_.remove_if([](const WorkerMessage& m) { return !m.has_log(); });
   updates_.clear();
+  held_.clear();
+  marks_.clear();
   report_bytes_ = 0;
 }
 

@@ -79,6 +79,7 @@ void FakeCoordinator::Take(size_t number, const WorkerMessage& message) {
       *answer.mutable_header() = MakeHeader();
       answer.mutable_heartbeat_ack()->set_sequence(message.heartbeat().sequence());
       answer.mutable_heartbeat_ack()->set_heartbeat_seconds(manner_.acknowledged_seconds);
+      answer.mutable_heartbeat_ack()->set_progress_seconds(manner_.progress_seconds);
       stream_->Write(answer);
     }
     if (current && message.has_attempt_cleared() && manner_.acknowledges_ends) {

@@ -45,6 +45,7 @@ class FakeCoordinator final : public WorkerLink::Service {
     bool acknowledges_ends = true;  // attempts without processes
     double heartbeat_seconds = 0.02;
     double acknowledged_seconds = 0;  // between heartbeats, told with each acknowledgement
+    double progress_seconds = 0;      // likewise, between reports of progress
     double lease_seconds = 50;
     grpc::Status refusal;
   };
