@@ -26,6 +26,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "base/flags.h"
 #include "base/status_macros.h"
@@ -329,8 +330,10 @@ class ControlPlane {
 
 void PrintDecisions(const Flags& flags) {
   const DecisionTimes decisions = MeasureDecisions(flags.workers, flags.jobs, flags.decisions);
-  PrintTimes("deciding which job starts next (no network, no disk)", decisions.next_job);
-  PrintTimes("deciding on a submission (likewise)", decisions.submit);
+  PrintTimes("deciding on a submission that waits (no network, no disk)", decisions.submit);
+  PrintTimes("deciding on one that starts, workers are free (likewise)", decisions.start);
+  PrintTimes("deciding on one behind a job that waits for more of them", decisions.behind);
+  PrintTimes("deciding which job starts next (likewise)", decisions.next_job);
   PrintTimes("deciding on a heartbeat (likewise)", decisions.heartbeat);
   PrintTimes("deciding whether deadlines have passed (likewise)", decisions.tick);
 }
@@ -438,6 +441,7 @@ absl::Status Run(const Flags& flags, const StopSignal& stop) {
 }  // namespace adjoin
 
 int main(int argc, char** argv) {
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);  // as in the daemons
   adjoin::Flags flags;
   flags.coordinator_binary =
       std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path() / "coordinator/adjoin-coordinator";

@@ -25,17 +25,20 @@ class Cluster {
   void Connect(int workers) {
     for (int i = 1; i <= workers; ++i) {
       WorkerHello hello;
-      hello.set_name(absl::StrCat("worker-", i));
+      hello.set_name(absl::StrCat("rack-", i / 64, "-node-", i));
       hello.set_slots(1);
       hello.set_incarnation(1);
+      hello.set_memory_bytes(uint64_t{64} << 30);
+      hello.set_output_id("a-file-system-that-all-nodes-share");
+      hello.set_rank_program("the-sum-of-the-program-of-a-rank");
       if (!service_.WorkerConnected(static_cast<ConnectionId>(i), hello).ok()) abort();
     }
     Settle();
   }
-  double Submit() {
+  double Submit(int ranks = 1) {
     NewJob job;
     job.spec.set_name("job");
-    job.spec.set_ranks(1);
+    job.spec.set_ranks(static_cast<uint32_t>(ranks));
     const double time = Time([&] { service_.Submit(std::move(job)).IgnoreError(); });
     return time + Settle();
   }
@@ -89,7 +92,9 @@ class Cluster {
     double time = 0;
     while (true) {
       for (const PlanRequest& request : service_.TakePlanRequests()) {
-        time += Time([&] { service_.Planned(request.job_id, PlannedJob{"plan", "hash"}); });
+        PlannedJob planned = {"plan", "hash"};
+        planned.predicted.set_resident_bytes(int64_t{1} << 30);
+        time += Time([&] { service_.Planned(request.job_id, std::move(planned)); });
       }
       StoreChanges changes;
       time += Time([&] { changes = service_.TakeChanges(); });
@@ -120,6 +125,7 @@ DecisionTimes MeasureDecisions(int workers, int queued, int decisions) {
   DecisionTimes times;
   for (int i = 0; i < workers + queued; ++i) {
     const double time = cluster.Submit();
+    if (i < decisions) times.start.push_back(time);
     if (i >= workers + queued - decisions) times.submit.push_back(time);
   }
   if (static_cast<int>(cluster.running()) != workers) {
@@ -131,6 +137,11 @@ DecisionTimes MeasureDecisions(int workers, int queued, int decisions) {
     times.heartbeat.push_back(cluster.Heartbeat(static_cast<ConnectionId>(1 + i % workers)));
     times.tick.push_back(cluster.Tick());
   }
+  Cluster half;
+  half.Connect(workers);
+  for (int i = 0; i < workers / 2; ++i) half.Submit();
+  half.Submit(workers + 1);
+  for (int i = 0; i < decisions; ++i) times.behind.push_back(half.Submit());
   return times;
 }
 

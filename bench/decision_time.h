@@ -10,13 +10,16 @@ namespace adjoin {
 
 // In seconds, one for each decision.
 struct DecisionTimes {
+  std::vector<double> start;      // a job is submitted and starts at once: most workers are free
+  std::vector<double> submit;     // a job is submitted and joins the queue: no worker is free
+  std::vector<double> behind;     // a job is submitted and starts, behind one that waits for more workers than are free
   std::vector<double> next_job;   // a job's last process is gone: which job starts in its place
-  std::vector<double> submit;     // a job is submitted and joins the queue
   std::vector<double> heartbeat;  // a daemon is heard
   std::vector<double> tick;       // deadlines pass
 };
 
-// `workers` daemons with one slot each, all taken, and `queued` jobs of one rank that wait.
+// `workers` daemons with one slot each, and `queued` jobs of one rank that wait once all slots are taken. `decisions`:
+// how many of each kind; at most half of the workers.
 DecisionTimes MeasureDecisions(int workers, int queued, int decisions);
 
 }  // namespace adjoin

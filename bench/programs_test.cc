@@ -146,7 +146,9 @@ TEST(ControlPlane, AllIsMeasuredOnAFewWorkers) {
   EXPECT_EQ(counts["the page opened, files and jobs, alone"], 1);
   EXPECT_EQ(counts["pages opened, all at once"], 3);
   EXPECT_GE(counts["a view of theirs loaded again"], 3);
-  EXPECT_EQ(counts["deciding on a submission (likewise)"], 2);
+  EXPECT_EQ(counts["deciding on a submission that waits (no network, no disk)"], 2);
+  EXPECT_EQ(counts["deciding on one that starts, workers are free (likewise)"], 2);
+  EXPECT_EQ(counts["deciding on one behind a job that waits for more of them"], 2);
 }
 
 TEST(ControlPlane, ASignalEndsItWhileItWaitsForWorkers) {

@@ -66,6 +66,8 @@ class SimulatedWorkers::Worker : public grpc::ClientBidiReactor<WorkerMessage, C
     }
     beats_[sequence_] = absl::Now();
     Say(0, std::move(message));
+    if (absl::Now() < progress_due_) return;
+    progress_due_ = absl::Now() + between_progress_ - kSlack;
     for (const auto& [job, attempt] : attempts_) {
       WorkerMessage progress;
       RankUpdate& update = *progress.mutable_rank_update();
@@ -144,6 +146,7 @@ class SimulatedWorkers::Worker : public grpc::ClientBidiReactor<WorkerMessage, C
       case CoordinatorMessage::kHeartbeatAck: {
         const double seconds = incoming_.heartbeat_ack().heartbeat_seconds();
         if (seconds > 0) between_ = absl::Seconds(seconds);
+        between_progress_ = absl::Seconds(incoming_.heartbeat_ack().progress_seconds());
         auto beat = beats_.find(incoming_.heartbeat_ack().sequence());
         if (beat == beats_.end()) break;
         times_.heartbeat.push_back({beat->second, absl::ToDoubleSeconds(absl::Now() - beat->second)});
@@ -213,8 +216,10 @@ class SimulatedWorkers::Worker : public grpc::ClientBidiReactor<WorkerMessage, C
   absl::Mutex mutex_;
   std::deque<WorkerMessage> outbox_ ABSL_GUARDED_BY(mutex_);  // the first one is being written
   std::map<std::string, Attempt> attempts_ ABSL_GUARDED_BY(mutex_);
-  absl::Duration between_ ABSL_GUARDED_BY(mutex_);  // its heartbeats, as the coordinator has told
-  absl::Time due_ ABSL_GUARDED_BY(mutex_);          // the next one
+  absl::Duration between_ ABSL_GUARDED_BY(mutex_);           // its heartbeats, as the coordinator has told
+  absl::Time due_ ABSL_GUARDED_BY(mutex_);                   // the next one
+  absl::Duration between_progress_ ABSL_GUARDED_BY(mutex_);  // as it has told; it goes out with a heartbeat
+  absl::Time progress_due_ ABSL_GUARDED_BY(mutex_);
   std::map<int64_t, absl::Time> beats_ ABSL_GUARDED_BY(mutex_);
   int64_t sequence_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Time ended_ ABSL_GUARDED_BY(mutex_);
