@@ -42,7 +42,8 @@ class WorkerTableTest : public testing::Test {
     const absl::Duration late = 2 * (worker.heartbeat - options_.heartbeat);
     const absl::Duration connected = options_.dead_after + std::max(late, absl::ZeroDuration());
     if (worker.connection != 0) return connected;
-    return std::min(connected, std::max(worker.detached - worker.last_heard, absl::ZeroDuration()) + options_.dead_after);
+    return std::min(connected,
+                    std::max(worker.detached - worker.last_heard, absl::ZeroDuration()) + options_.dead_after);
   }
   std::map<std::string, absl::Duration> ShouldBeSilent() const {
     std::map<std::string, absl::Duration> silent;
