@@ -11,8 +11,8 @@ int BackfillBudget(int needed, int free, const std::vector<int>& running) {
   const int missing = needed - free;
   const int all = std::accumulate(running.begin(), running.end(), 0);
   if (all < missing) return free;
-  // Of n jobs with as many slots, any number can be in a set: just as of single jobs with 1, 2, 4, ... times the slots,
-  // n in all, which are far fewer.
+  // A set can have any number of n jobs with equally many slots. Items of 1, 2, 4, ... times the slots, n times in all,
+  // make the same sums, and are far fewer.
   std::map<int, int> jobs_with;
   for (int slots : running) ++jobs_with[slots];
   std::vector<int> items;

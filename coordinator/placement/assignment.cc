@@ -131,9 +131,8 @@ absl::StatusOr<Assignment> AssignCompactly(const std::vector<CandidateGroup>& gr
   };
   std::vector<Turn> turns;
   for (const CandidateGroup& group : groups) {
-    const bool first = std::any_of(group.begin(), group.end(), [&](const Candidate& candidate) {
-      return !before.empty() && before.count(candidate.worker) > 0;
-    });
+    const bool first = std::any_of(group.begin(), group.end(),
+                                   [&](const Candidate& candidate) { return before.count(candidate.worker) > 0; });
     turns.push_back({first, FreeSlotsOf(group), &group});
   }
   std::stable_sort(turns.begin(), turns.end(), [](const Turn& a, const Turn& b) {

@@ -21,8 +21,8 @@
 
 namespace adjoin {
 
-// Of one worker. Its texts lie with whoever knows the worker, and outlive this: thousands are looked at in one
-// decision.
+// What is free of one worker. The texts lie with whoever knows the worker, and outlive this: one decision looks at
+// thousands.
 struct FreeSlots {
   absl::string_view worker;
   int slots = 0;

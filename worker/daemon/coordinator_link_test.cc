@@ -276,34 +276,41 @@ TEST_F(CoordinatorLinkTest, AnAcknowledgementTellsHowFarApartProgressIs) {
   Start();
   Run();
   ASSERT_TRUE(AwaitLeases(2));  // the second is that of an acknowledgement
-  const auto update = [](uint64_t step) {
+  const auto update = [](uint32_t rank, uint64_t step) {
     WorkerMessage message;
     *message.mutable_header() = MakeHeader(1);
     message.mutable_rank_update()->set_job_id("job-1");
+    message.mutable_rank_update()->set_rank(rank);
     message.mutable_rank_update()->mutable_progress()->set_step(step);
     return message;
   };
   const auto messages = [](size_t count) {
     return [count](const auto& streams) { return !streams.empty() && streams[0].messages.size() >= count; };
   };
-  link_->Send(update(1));
+  // The first of a rank goes at once, and so does what is held for the first time.
+  link_->Send(update(0, 1));
   ASSERT_TRUE(coordinator_.Await(messages(1)));
-  for (uint64_t step = 2; step <= 100; ++step) link_->Send(update(step));
+  link_->Send(update(0, 2));
+  ASSERT_TRUE(coordinator_.Await(messages(2)));
+  for (uint64_t step = 3; step <= 100; ++step) link_->Send(update(0, step));
   WorkerMessage ended;
   *ended.mutable_header() = MakeHeader(1);
   ended.mutable_rank_ended()->set_job_id("job-1");
   link_->Send(ended);
-  ASSERT_TRUE(coordinator_.Await(messages(3)));
+  ASSERT_TRUE(coordinator_.Await(messages(4)));
   const std::vector<WorkerMessage> got = coordinator_.Streams()[0].messages;
-  ASSERT_EQ(got.size(), 3);
-  EXPECT_EQ(got[0].rank_update().progress().step(), 1u);
-  EXPECT_EQ(got[1].rank_update().progress().step(), 100u);
-  EXPECT_TRUE(got[2].has_rank_ended());
+  ASSERT_EQ(got.size(), 4);
+  EXPECT_EQ(got[2].rank_update().progress().step(), 100u);
+  EXPECT_TRUE(got[3].has_rank_ended());
 
-  link_->Send(update(101));
+  link_->Send(update(1, 1));
+  ASSERT_TRUE(coordinator_.Await(messages(5)));
+  link_->Send(update(1, 2));
+  link_->Send(update(1, 3));
   manner.progress_seconds = 0;
   coordinator_.SetManner(manner);
-  EXPECT_TRUE(coordinator_.Await(messages(4))) << "the next acknowledgement lets it go";
+  ASSERT_TRUE(coordinator_.Await(messages(6))) << "the next acknowledgement lets it go";
+  EXPECT_EQ(coordinator_.Streams()[0].messages[5].rank_update().progress().step(), 3u);
 }
 
 // The fake coordinator takes 4 MiB, gRPC's own limit.
