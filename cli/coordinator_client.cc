@@ -10,6 +10,7 @@
 #include "base/security/tls.h"
 #include "proto/fit_message.h"
 #include "proto/grpc_status.h"
+#include "proto/keepalive.h"
 #include "proto/message_limits.h"
 #include "proto/protocol.h"
 
@@ -46,8 +47,8 @@ CoordinatorClient::CoordinatorClient(ClientOptions options, InterceptorFactories
     : options_(std::move(options)) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(static_cast<int>(kMaxMessageBytes));
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10000);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kPingAfterMillis);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kPingTimeoutMillis);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // http_proxy in the environment is for elsewhere
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);

@@ -58,6 +58,7 @@
 #include "coordinator/services/worker_service.h"
 #include "coordinator/store/store.h"
 #include "proto/health_check_service.h"
+#include "proto/keepalive.h"
 #include "proto/message_limits.h"
 
 namespace adjoin {
@@ -288,8 +289,8 @@ absl::StatusOr<std::unique_ptr<grpc::Server>> Serve(const Endpoint& listen, cons
   builder.RegisterService(&services.users);
   builder.RegisterService(&services.workers);
   builder.SetMaxReceiveMessageSize(static_cast<int>(kMaxMessageBytes));
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 10000);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5000);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kPingAfterMillis);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kPingTimeoutMillis);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5000);
   std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;

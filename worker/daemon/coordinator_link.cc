@@ -13,6 +13,7 @@
 #include "base/watchdog.h"
 #include "proto/fit_message.h"
 #include "proto/grpc_status.h"
+#include "proto/keepalive.h"
 #include "proto/message_limits.h"
 #include "proto/protocol.h"
 
@@ -48,8 +49,8 @@ CoordinatorLink::CoordinatorLink(Settings settings, Callbacks callbacks)
 std::shared_ptr<grpc::Channel> CoordinatorLink::NewChannel() const {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(static_cast<int>(kMaxOrderBytes));
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10000);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kPingAfterMillis);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kPingTimeoutMillis);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   // Despite its name the least time that gRPC gives an attempt to connect, unless the pause to the next is longer.
   const absl::Duration connect = settings_.connect_timeout;
