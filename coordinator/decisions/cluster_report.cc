@@ -91,11 +91,11 @@ WorkerSummary ClusterReport::Summarize(const WorkerRecord& worker) const {
   summary.set_name(worker.hello.name());
   summary.set_address(worker.hello.address());
   summary.set_slots(worker.hello.slots());
-  summary.set_free_slots(std::max(0, worker.FreeSlots()));
+  summary.set_free_slots(std::max(0, worker.free.slots));
   summary.set_gpus(worker.hello.gpu_size());
-  summary.set_free_gpus(worker.FreeGpus());
+  summary.set_free_gpus(worker.free.gpus);
   summary.set_memory_bytes(worker.hello.memory_bytes());
-  summary.set_free_memory_bytes(static_cast<uint64_t>(std::max<int64_t>(0, worker.FreeMemory().value_or(0))));
+  summary.set_free_memory_bytes(static_cast<uint64_t>(std::max<int64_t>(0, worker.free.memory.value_or(0))));
   summary.set_state(parts_.workers.StateOf(worker));
   summary.set_condition(parts_.workers.ConditionOf(worker));
   summary.set_heartbeat_age_seconds(absl::ToDoubleSeconds(parts_.options.Now() - worker.last_heard));
@@ -326,9 +326,9 @@ bool ClusterReport::Continue(SnapshotInSteps& made) const {
                              .state = parts_.workers.StateOf(worker),
                              .heartbeat_age_seconds = absl::ToDoubleSeconds(parts_.options.Now() - worker.last_heard),
                              .slots = worker.hello.slots(),
-                             .free_slots = static_cast<uint32_t>(std::max(0, worker.FreeSlots())),
+                             .free_slots = static_cast<uint32_t>(std::max(0, worker.free.slots)),
                              .gpus = static_cast<uint32_t>(worker.hello.gpu_size()),
-                             .free_gpus = static_cast<uint32_t>(worker.FreeGpus())});
+                             .free_gpus = static_cast<uint32_t>(worker.free.gpus)});
     }
     made.workers_done = true;
   }

@@ -94,9 +94,9 @@ const SlotTotals& ClusterReport::TotalsIn(ReasonContext& context) const {
   for (const auto& [name, worker] : parts_.workers.All()) {
     if (!parts_.workers.IsUsable(worker)) continue;
     totals.slots += worker.hello.slots();
-    totals.free += worker.FreeSlots();
+    totals.free += worker.free.slots;
     totals.gpus += worker.hello.gpu_size();
-    totals.free_gpus += worker.FreeGpus();
+    totals.free_gpus += worker.free.gpus;
     totals.gpu_workers += worker.hello.gpu_size() > 0 ? 1 : 0;
     ++totals.workers;
   }

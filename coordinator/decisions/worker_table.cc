@@ -27,30 +27,11 @@ bool HasLabels(const WorkerHello& hello, const Resources& wanted) {
 
 }  // namespace
 
-int WorkerRecord::FreeSlots() const {
-  int used = 0;
-  for (const auto& [job, each] : held) used += each.slots;
-  return static_cast<int>(hello.slots()) - used;
-}
-
-int WorkerRecord::FreeGpus() const {
-  int used = 0;
-  for (const auto& [job, each] : held) used += each.gpus;
-  return std::max(0, hello.gpu_size() - used);  // a daemon that was started anew may have fewer
-}
-
-int WorkerRecord::SlotsBesideGpus() const { return std::max(0, FreeSlots() - FreeGpus()); }
+int WorkerRecord::SlotsBesideGpus() const { return std::max(0, free.slots - free.gpus); }
 
 std::optional<int64_t> WorkerRecord::Memory() const {
   if (hello.memory_bytes() == 0) return std::nullopt;
   return static_cast<int64_t>(hello.memory_bytes());
-}
-
-std::optional<int64_t> WorkerRecord::FreeMemory() const {
-  std::optional<int64_t> free = Memory();
-  if (!free.has_value()) return free;
-  for (const auto& [job, each] : held) *free -= each.memory;
-  return free;
 }
 
 std::optional<int64_t> WorkerRecord::GpuMemory() const {
@@ -380,13 +361,20 @@ void WorkerTable::Hold(const std::string& name, uint64_t job, Held held) {
 void WorkerTable::CountFree(const std::string& name) {
   const auto found = workers_.find(name);
   WorkerRecord& worker = found->second;
+  Held used;
+  for (const auto& [job, held] : worker.held) {
+    used.slots += held.slots;
+    used.gpus += held.gpus;
+    used.memory += held.memory;
+  }
   worker.free = {.worker = found->first,
-                 .slots = worker.FreeSlots(),
+                 .slots = static_cast<int>(worker.hello.slots()) - used.slots,
                  .output_id = Shared(worker.hello.output_id()),
-                 .gpus = worker.FreeGpus(),
-                 .memory = worker.FreeMemory(),
+                 .gpus = std::max(0, worker.hello.gpu_size() - used.gpus),
+                 .memory = worker.Memory(),
                  .gpu_memory = worker.GpuMemory(),
                  .program = Shared(worker.hello.rank_program())};
+  if (worker.free.memory.has_value()) *worker.free.memory -= used.memory;
   SetHasFree(worker, worker.free.slots > 0);
 }
 

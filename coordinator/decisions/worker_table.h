@@ -45,8 +45,10 @@ struct WorkerRecord {
   bool attached = false;     // it has connected since the coordinator's start
   bool draining = false;
   bool dead = false;
-  bool fit = true;         // hello.condition is empty
-  adjoin::FreeSlots free;  // for ranks of new jobs
+  bool fit = true;  // hello.condition is empty
+  // What no job holds, of every worker, usable or not. Slots and memory are less than none where a daemon was started
+  // anew with fewer than are held.
+  FreeSlots free;
 
   WorkerHello hello;              // without the attempts and the rates
   absl::Duration told_heartbeat;  // between its heartbeats, as it was told last
@@ -56,14 +58,10 @@ struct WorkerRecord {
   std::set<uint64_t> starting;    // jobs, by number, of which the ranks here are not connected yet
   absl::Duration last_start = -absl::InfiniteDuration();  // monotonic: ranks here were connected
 
-  int FreeSlots() const;
-  int FreeGpus() const;
   // Returns how many free slots are left when each free GPU has one for its rank.
   int SlotsBesideGpus() const;
-  // Returns the bytes that the worker has for ranks: all of them; those that no job was promised, which may be less
-  // than none where a daemon was started anew; of the GPU that has least. Absent: not known.
+  // Returns the bytes that the worker has for ranks; those of the GPU that has least. Absent: not known.
   std::optional<int64_t> Memory() const;
-  std::optional<int64_t> FreeMemory() const;
   std::optional<int64_t> GpuMemory() const;
 };
 
