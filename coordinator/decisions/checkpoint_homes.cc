@@ -1,6 +1,7 @@
 #include "coordinator/decisions/checkpoint_homes.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <iterator>
 
 #include "absl/strings/match.h"
@@ -14,6 +15,9 @@ namespace adjoin {
 namespace {
 
 constexpr absl::Duration kBetweenLooks = absl::Seconds(1);
+// A look at a job that waits goes over all workers: so many jobs times workers take some milliseconds, for which all
+// messages wait.
+constexpr size_t kMostInOneTick = 20'000;
 
 // True where the OutputGroup is a worker's whose output_id is not known.
 bool IsOfOneWorker(const std::string& home) { return absl::StartsWith(home, OutputGroup({"", 0, ""})); }
@@ -89,21 +93,32 @@ void CheckpointHomes::OutputKnown(const std::string& worker, const std::string& 
 }
 
 bool CheckpointHomes::Tick() {
-  if (options_.Now() - looked_at_ < kBetweenLooks) return false;
-  looked_at_ = options_.Now();
+  if (next_ == 0) {
+    if (options_.Now() - looked_at_ < kBetweenLooks) return false;
+    looked_at_ = options_.Now();
+  }
+  // A job may have had its home for so long after it was last seen to have it.
+  const absl::Duration unseen = std::max(last_round_, options_.Now() - looked_at_);
   bool changed = false;
-  const std::set<uint64_t> homed = homed_;
-  for (uint64_t number : homed) {
-    JobRecord* job = jobs_.Find(number);
+  size_t done = 0;
+  auto it = homed_.lower_bound(next_);
+  while (it != homed_.end() && done < kMostInOneTick) {
+    JobRecord* job = jobs_.Find(*it);
     if (job == nullptr || IsFinal(job->state)) {
-      homed_.erase(number);
-    } else if (!LacksHome(*job)) {
+      it = homed_.erase(it);
+      continue;
+    }
+    ++it;  // Leave takes the job out
+    done += job->state == PENDING ? 1 + workers_.All().size() : 1;
+    if (!LacksHome(*job)) {
       job->home_usable = options_.Now();
-    } else if (MayStart(*job, options_.Now()) && options_.Now() - job->home_usable >= options_.home_grace) {
+    } else if (MayStart(*job, options_.Now()) && options_.Now() - job->home_usable >= options_.home_grace + unseen) {
       Leave(*job);
       changed = true;
     }
   }
+  next_ = it == homed_.end() ? 0 : *it;
+  if (next_ == 0) last_round_ = options_.Now() - looked_at_;
   return changed;
 }
 

@@ -54,7 +54,8 @@ class CheckpointHomes {
   // Call it when a worker's output_id becomes known: jobs whose home the worker is alone now have a home of that name.
   void OutputKnown(const std::string& worker, const std::string& output_id);
 
-  // Lets jobs leave their homes. True where one did.
+  // Lets jobs leave their homes. True where one did. Each job is looked at once a second; where jobs and workers are
+  // too many for that, each tick goes on where the last one stopped.
   bool Tick();
   void ForgivePause(absl::Duration pause);
 
@@ -70,7 +71,9 @@ class CheckpointHomes {
   Outbox& outbox_;
   std::set<uint64_t> homed_;  // jobs that have a checkpoint, by number
   std::set<uint64_t> alone_;  // jobs whose home is one worker, of which no output_id was known
-  absl::Duration looked_at_ = -absl::InfiniteDuration();
+  absl::Duration looked_at_ = -absl::InfiniteDuration();  // when the latest round over `homed_` began
+  absl::Duration last_round_;                             // how long the one before took
+  uint64_t next_ = 0;                                     // where the round goes on; 0: the next one begins
 };
 
 }  // namespace adjoin

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "coordinator/decisions/coordination_fixture.h"
 
 namespace adjoin {
@@ -17,6 +19,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::SizeIs;
 
 class CheckpointedJobsTest : public CoordinationTest {
  protected:
@@ -244,6 +247,41 @@ TEST_F(CheckpointedJobsTest, TheGraceRunsOnlyWhileOthersCouldTakeTheJob) {
   ConnectOn(3, "worker-0", "one");
   EXPECT_EQ(WorkerOf(job, 0), "worker-0");
   EXPECT_THAT(Kinds(job), Not(Contains("begins_anew")));
+}
+
+TEST_F(CheckpointedJobsTest, JobsAndWorkersTooManyForOneTickAreLookedAtInTurn) {
+  constexpr int kJobs = 450;
+  constexpr int kOthers = 99;
+  options_.home_grace = absl::Seconds(30);
+  Restart();
+  ConnectOn(1, "worker-0", "one");
+  for (int i = 0; i < kJobs; ++i) {
+    JobSpec spec = Restarted(absl::StrCat("net-", i), 1);
+    spec.mutable_restart()->set_backoff_s(5);
+    const std::string job = Submit(spec);
+    ASSERT_EQ(WorkerOf(job, 0), "worker-0");
+    RunsWithCheckpointAndDies(1, job);
+  }
+  std::vector<ConnectionId> others;
+  for (int i = 0; i < kOthers; ++i) {
+    others.push_back(2 + i);
+    ConnectOn(others.back(), absl::StrCat("other-", i), "two");
+  }
+  service_->WorkerDisconnected(1, "gone");
+
+  const absl::Duration gone = now_;
+  int seconds = 0;  // in which jobs left their home
+  for (size_t left = 0; left < kJobs && now_ - gone < absl::Minutes(1);) {
+    Pass(1, others);
+    const size_t now = Texts("begins_anew").size();
+    if (now > left) {
+      EXPECT_GE(now_ - gone, options_.home_grace);
+      ++seconds;
+    }
+    left = now;
+  }
+  EXPECT_THAT(Texts("begins_anew"), SizeIs(kJobs));
+  EXPECT_GT(seconds, 1) << "all at once: messages would wait for it";
 }
 
 TEST_F(CheckpointedJobsTest, AJobWithoutACheckpointMayRunAnywhere) {
