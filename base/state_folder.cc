@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "base/new_file.h"
 #include "base/status_macros.h"
 
 namespace adjoin {
@@ -54,12 +55,10 @@ absl::Status WriteFileAtomically(const std::string& path, const std::string& con
     file.flush();
     if (!file) return absl::UnavailableError(absl::StrCat(temporary, " cannot be written: ", strerror(errno)));
   }
-  if (rename(temporary.c_str(), path.c_str()) != 0) {
-    int cause = errno;
-    unlink(temporary.c_str());
-    return absl::UnavailableError(absl::StrCat(path, " cannot be written: ", strerror(cause)));
-  }
-  return absl::OkStatus();
+  const absl::Status replaced = ReplaceFile(temporary, path);
+  if (replaced.ok()) return replaced;
+  unlink(temporary.c_str());
+  return absl::IsFailedPrecondition(replaced) ? replaced : absl::UnavailableError(replaced.message());
 }
 
 }  // namespace adjoin

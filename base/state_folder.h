@@ -33,7 +33,8 @@ class StateFolder {
 // Makes `path` and what is missing above it. Errors: kUnavailable.
 absl::Status MakeFolders(const std::string& path);
 
-// Readers see the old content or the new, never a part. Errors: kUnavailable.
+// Readers see the old content or the new, never a part. Errors: kUnavailable, kFailedPrecondition
+// (something else than a regular file is there: it stays).
 absl::Status WriteFileAtomically(const std::string& path, const std::string& content);
 
 }  // namespace adjoin

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 
@@ -42,6 +43,14 @@ TEST(StateFolderTest, FilesAreReplacedWhole) {
   std::ifstream file(Path("file"));
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), "new");
   EXPECT_EQ(WriteFileAtomically(Path("nowhere/file"), "x").code(), absl::StatusCode::kUnavailable);
+}
+
+TEST(StateFolderTest, OnlyFilesAreReplaced) {
+  ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0600), 0);
+  EXPECT_EQ(WriteFileAtomically(Path("pipe"), "x").code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(std::filesystem::is_fifo(Path("pipe")));
+  for (const auto& entry : std::filesystem::directory_iterator(::testing::TempDir()))
+    EXPECT_NE(entry.path().extension(), ".tmp");
 }
 
 }  // namespace

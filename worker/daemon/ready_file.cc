@@ -1,5 +1,6 @@
 #include "worker/daemon/ready_file.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "absl/strings/str_cat.h"
@@ -29,7 +30,8 @@ void ReadyFile::Set() {
 }
 
 void ReadyFile::Clear() {
-  if (!path_.empty()) unlink(path_.c_str());
+  struct stat info = {};
+  if (lstat(path_.c_str(), &info) == 0 && S_ISREG(info.st_mode)) unlink(path_.c_str());
 }
 
 }  // namespace adjoin

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/stat.h>
+
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -36,6 +38,18 @@ TEST(ReadyFileTest, NoneIsMadeWithoutAPath) {
   EXPECT_EQ(ready.Check(), absl::OkStatus());
   ready.Set();
   ready.Clear();
+}
+
+TEST(ReadyFileTest, OnlyARegularFileIsReplacedOrRemoved) {
+  const std::string path = absl::StrCat(::testing::TempDir(), "/pipe");
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  {
+    ReadyFile ready(path);
+    const absl::Status status = ready.Check();
+    EXPECT_TRUE(absl::IsUnavailable(status));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("is a pipe, and only regular files are replaced"));
+  }
+  EXPECT_TRUE(std::filesystem::is_fifo(path));
 }
 
 TEST(ReadyFileTest, AFolderThatIsNotThereIsAnErrorAtTheStart) {
