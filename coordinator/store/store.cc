@@ -297,10 +297,12 @@ absl::StatusOr<std::vector<JobEvent>> Store::Events(const std::string& job_id, u
   ADJOIN_RETURN_IF_ERROR(broken_);
   std::vector<JobEvent> events;
   SqlStatement select(database_.get(),
-                      "SELECT sequence, epoch, unix_ms, kind, text FROM events WHERE job = ? AND sequence > ? "
-                      "ORDER BY sequence LIMIT ?");
+                      "SELECT sequence, epoch, unix_ms, kind, text, "
+                      "sum = row_sum(sequence, job, epoch, unix_ms, kind, text) "
+                      "FROM events WHERE job = ? AND sequence > ? ORDER BY sequence LIMIT ?");
   select.Bind(JobNumberOf(job_id), after, limit);
   while (select.Next()) {
+    if (select.Integer(5) == 0) return Judge(absl::DataLossError(absl::StrCat("an event of ", job_id, " is damaged")));
     JobEvent& event = events.emplace_back();
     event.set_job_id(job_id);
     event.set_sequence(select.Integer(0));

@@ -325,6 +325,41 @@ TEST_F(StoreHistoryTest, AFileThatIsDamagedWhileItIsUsedEndsItsUse) {
   EXPECT_EQ((*store)->Apply(Change(random)).code(), absl::StatusCode::kDataLoss) << "also when it would succeed";
 }
 
+TEST_F(StoreHistoryTest, AnEventThatIsDamagedWhileTheStoreIsUsedIsNotShown) {
+  const std::string text = "the event that will be damaged";
+  {
+    auto store = Open(Path("live"));
+    StoreChanges changes;
+    JobEvent& event = changes.events.emplace_back();
+    event.set_job_id("job-1");
+    event.set_sequence(++events_);
+    event.set_kind("started");
+    event.set_text(text);
+    ASSERT_EQ(store->Apply(changes), absl::OkStatus());
+    for (int i = 0; i < 20; ++i) {
+      StoreChanges plan;
+      plan.plans.emplace_back().set_job(++jobs_);
+      plan.plans.back().set_plan(std::string(400000, 'p'));
+      ASSERT_EQ(store->Apply(plan), absl::OkStatus());
+    }
+  }
+  absl::Status told;
+  StoreOptions options;
+  options.on_data_loss = [&](const absl::Status& why) { told = why; };
+  auto store = Store::Open(Path("live"), options);
+  ASSERT_TRUE(store.ok()) << store.status();
+  // SQLite keeps none of the event's pages after so many others.
+  for (uint64_t job = 1; job <= jobs_; ++job) ASSERT_TRUE((*store)->Plan(job).ok());
+  const size_t place = Bytes(Path("live")).find(text);
+  ASSERT_NE(place, std::string::npos);
+  std::fstream file(Path("live"), std::ios::binary | std::ios::in | std::ios::out);
+  file.seekp(static_cast<std::streamoff>(place));
+  file << "another text, of the same size";
+  file.close();
+  EXPECT_EQ((*store)->Events("job-1", 0, 10).status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(told.code(), absl::StatusCode::kDataLoss);
+}
+
 // Whatever is damaged, put back and accepted: no number of a job, an attempt or an event is given twice.
 TEST_F(StoreHistoryTest, NumbersAreNeverGivenTwice) {
   const uint64_t seed = TestSeed();
