@@ -344,6 +344,9 @@ constexpr int kExitStateRefused = 3;
 // A server that is deaf may not end, either.
 constexpr absl::Duration kEndTimeout = absl::Seconds(10);
 
+// Of an error.
+int ExitCodeOf(const absl::Status& status) { return absl::IsDataLoss(status) ? kExitStateRefused : 1; }
+
 absl::Status Run(const Settings& settings, const AssignmentPolicy& assignment, StopSignal& stop) {
   std::optional<Watchdog> late;  // first: it watches the end of the rest
   ADJOIN_ASSIGN_OR_RETURN(Endpoint listen, ParseEndpoint(settings.listen));
@@ -377,6 +380,11 @@ absl::Status Run(const Settings& settings, const AssignmentPolicy& assignment, S
   StoredTokens stored_tokens(*store);
   TokenBook tokens(stored_tokens);
   ADJOIN_RETURN_IF_ERROR(tokens.Load());
+  if (const size_t users = tokens.List().size(); !stored.lost.empty() && users > 0) {
+    LogWarning(absl::StrCat(users,
+                            " tokens of users are in the store; those that were revoked in the time that is missing ",
+                            "count again. `adjoin token list` shows them: repeat `adjoin token revoke`"));
+  }
   NodeCertificates nodes(*store, std::move(issuer),
                          {.lifetime = absl::Hours(settings.certificate_hours),
                           .authorities_file = settings.tls.ca,
@@ -413,7 +421,8 @@ absl::Status Run(const Settings& settings, const AssignmentPolicy& assignment, S
                           Serve(listen, settings.tls, {health, users, workers}, &bound));
   const auto look = [&hub] {
     SnapshotInSteps made;
-    hub.Browse([&](CoordinationService& service) { return service.Continue(made); });
+    hub.Browse(
+        "the metrics", [] { return false; }, [&](CoordinationService& service) { return service.Continue(made); });
     return std::move(made.snapshot);
   };
   Metrics metrics(look, hub.commit_seconds());
@@ -451,7 +460,7 @@ absl::Status Run(const Settings& settings, const AssignmentPolicy& assignment, S
   }
   if (!deaf.ok()) {
     LogError(std::string(deaf.message()));
-    late.emplace(kEndTimeout, [] { _exit(1); });
+    late.emplace(kEndTimeout, [code = ExitCodeOf(deaf)] { _exit(code); });
   }
   planner.Stop();
   page_answers.Stop();
@@ -479,7 +488,7 @@ int RunCoordinatorCommand(int argc, char** argv, const LayerRules& rules, const 
   absl::Status status = Run(settings, assignment, stop);
   if (status.ok()) return 0;
   std::cerr << "adjoin-coordinator: error: " << PrintableText(status.message()) << "\n";
-  return absl::IsDataLoss(status) ? kExitStateRefused : 1;
+  return ExitCodeOf(status);
 }
 
 }  // namespace adjoin

@@ -166,6 +166,7 @@ TEST_F(LostStateTest, ABackupIsRestoredBesideLivingDaemonsAsTheManualTells) {
     EXPECT_THAT(manual, HasSubstr(command));
 
   const std::string kept = Submit("hang-of-the-backup");
+  ASSERT_EQ(cluster_->Cli({"token", "create", "alice"}).exit_code, 0);
   ASSERT_EQ(cluster_->StopCoordinator(), absl::OkStatus());
   ASSERT_EQ(shell(backup), 0);
   StartAgain();
@@ -180,6 +181,8 @@ TEST_F(LostStateTest, ABackupIsRestoredBesideLivingDaemonsAsTheManualTells) {
   const std::string job = RunsAtOnce();
   EXPECT_NE(job, lost);
   EXPECT_FALSE(cluster_->Describe(lost).ok());
+  EXPECT_THAT(Errors(), HasSubstr("1 tokens of users are in the store; those that were revoked in the time that is "
+                                  "missing count again"));
   const LocalCluster::CliResult events = cluster_->Cli({"events", kept});
   EXPECT_THAT(events.out, HasSubstr("went on without what was missing"));
   EXPECT_THAT(TwiceAtOnce(cluster_->output_root()), IsEmpty());
