@@ -18,6 +18,7 @@ namespace {
 
 // One step of a listing: so much that others hardly notice that they wait for it.
 constexpr int kMostInOneStep = 1000;
+constexpr int kMostInFirstStep = 64;  // ranks of a job
 constexpr absl::Duration kLongestStep = absl::Milliseconds(1);
 // Bytes that an element of a list takes besides its own.
 constexpr size_t kBytesAround = 8;
@@ -179,19 +180,31 @@ absl::StatusOr<JobSummary> ClusterReport::Summary(const JobReference& reference)
 }
 
 absl::StatusOr<DescribeJobResponse> ClusterReport::Describe(const JobReference& reference) const {
-  absl::StatusOr<const JobRecord*> found = parts_.jobs.Resolve(reference);
-  if (!found.ok()) return found.status();
+  JobDescription made(reference);
+  while (!Continue(made)) {
+  }
+  if (!made.status.ok()) return made.status;
+  return std::move(made.response);
+}
+
+bool ClusterReport::Continue(JobDescription& made) const {
+  const absl::StatusOr<const JobRecord*> found = parts_.jobs.Resolve(made.reference);
+  made.status = found.status();
+  if (!found.ok()) return true;
   const JobRecord& job = **found;
-  DescribeJobResponse response;
+  DescribeJobResponse& response = made.response;
+  const std::vector<RankRecord>& ranks = job.attempt.ranks;
+  if (response.header().epoch() != job.attempt.epoch || static_cast<size_t>(response.rank_size()) > ranks.size()) {
+    response.clear_rank();
+  }
   *response.mutable_header() = MakeHeader(job.attempt.epoch);
-  ReasonContext context;
-  *response.mutable_job() = Summarize(job, context);
-  *response.mutable_job()->mutable_progress() = job.progress;
-  response.set_plan_hash(job.plan_hash);
-  for (size_t r = 0; r < job.attempt.ranks.size(); ++r) {
-    const RankRecord& record = job.attempt.ranks[r];
+  const int most = std::exchange(made.begun, true) ? kMostInOneStep : kMostInFirstStep;
+  const absl::Duration begin = parts_.options.Now();
+  for (int looked_at = 0; static_cast<size_t>(response.rank_size()) < ranks.size(); ++looked_at) {
+    if (looked_at == most || parts_.options.Now() - begin > kLongestStep) return false;
+    const RankRecord& record = ranks[response.rank_size()];
     RankStatus& rank = *response.add_rank();
-    rank.set_rank(r);
+    rank.set_rank(response.rank_size() - 1);
     rank.set_worker(record.worker);
     rank.set_pid(record.pid);
     rank.set_state(ToString(record.state));
@@ -201,19 +214,22 @@ absl::StatusOr<DescribeJobResponse> ClusterReport::Describe(const JobReference& 
     if (record.gpu.has_value()) *rank.mutable_gpu() = *record.gpu;
     rank.set_binding(record.binding);
   }
+  Fill(job, response);
+  made.spec = parts_.jobs.SpecOf(job);
+  return true;
+}
+
+void ClusterReport::Fill(const JobRecord& job, DescribeJobResponse& response) const {
+  ReasonContext context;
+  *response.mutable_job() = Summarize(job, context);
+  *response.mutable_job()->mutable_progress() = job.progress;
+  response.set_plan_hash(job.plan_hash);
   for (const std::string& artifact : job.artifacts) response.add_artifact(artifact);
   response.set_artifacts_left_out(job.artifacts_left_out);
   if (job.predicted.ByteSizeLong() > 0) *response.mutable_predicted() = job.predicted;
   if (const uint64_t later = parts_.jobs.ReplacedBy(job); later != 0) {
     response.set_replaced_by(absl::StrCat("job-", later));
   }
-  return response;
-}
-
-absl::StatusOr<std::shared_ptr<const JobSpec>> ClusterReport::SpecOf(const JobReference& reference) const {
-  absl::StatusOr<const JobRecord*> job = parts_.jobs.Resolve(reference);
-  if (!job.ok()) return job.status();
-  return parts_.jobs.SpecOf(**job);
 }
 
 absl::Status ClusterReport::CheckPublished(const JobRecord& job, const std::string& name) const {

@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -38,6 +39,18 @@ struct ArtifactSource {
   SendArtifact send;         // all but the request's id
 };
 
+// The description of a job, as far as it is made.
+struct JobDescription {
+  explicit JobDescription(JobReference reference) : reference(std::move(reference)) {}
+
+  const JobReference reference;
+  absl::Status status;           // the errors of Describe
+  DescribeJobResponse response;  // without the spec, which can be large
+  // Any thread may read or copy it.
+  std::shared_ptr<const JobSpec> spec;
+  bool begun = false;
+};
+
 class ClusterReport {
  public:
   struct Parts {
@@ -56,8 +69,10 @@ class ClusterReport {
   absl::StatusOr<ListJobsResponse> List(const ListJobsRequest& request) const;
   // Adds to the page for about a millisecond. True where it is complete.
   bool Continue(JobPage& page) const;
+  // Adds ranks for about a millisecond, the first time only as many as take no time to speak of. True where it is
+  // complete, or is an error. Where another attempt has begun meanwhile, the ranks are those of that.
+  bool Continue(JobDescription& made) const;
   absl::StatusOr<DescribeJobResponse> Describe(const JobReference& reference) const;
-  absl::StatusOr<std::shared_ptr<const JobSpec>> SpecOf(const JobReference& reference) const;
   absl::StatusOr<JobSummary> Summary(const JobReference& reference) const;
   absl::StatusOr<ArtifactSource> FindArtifact(const JobReference& reference, const GetArtifactRequest& request) const;
   ClusterSnapshot Snapshot() const;
@@ -76,6 +91,8 @@ class ClusterReport {
   uint64_t CountFor(const JobPage& page) const;
   JobSummary Summarize(const JobRecord& job, ReasonContext& context) const;
   WorkerSummary Summarize(const WorkerRecord& worker) const;
+  // All but the ranks.
+  void Fill(const JobRecord& job, DescribeJobResponse& response) const;
   std::string PendingReason(const JobRecord& job, ReasonContext& context) const;
   std::string SlotsReason(const JobRecord& job, ReasonContext& context) const;
   const SlotTotals& TotalsIn(ReasonContext& context) const;

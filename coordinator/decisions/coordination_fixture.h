@@ -175,6 +175,13 @@ class CoordinationTest : public ::testing::Test {
     EXPECT_TRUE(summary.ok()) << summary.status();
     return summary.ok() ? *summary : JobSummary();
   }
+  absl::StatusOr<std::shared_ptr<const JobSpec>> SpecOf(const std::string& job) {
+    JobDescription made{JobReference(job)};
+    while (!service_->Continue(made)) {
+    }
+    if (!made.status.ok()) return made.status;
+    return made.spec;
+  }
   std::vector<std::string> Kinds(const std::string& job) const {
     std::vector<std::string> kinds;
     for (const JobEvent& event : events_) {

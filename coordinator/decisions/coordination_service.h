@@ -142,12 +142,9 @@ class CoordinationService {
   // List also: kInvalidArgument (the page token; a state that is none). Continue makes a page in steps.
   absl::StatusOr<ListJobsResponse> List(const ListJobsRequest& request = {}) { return report_.List(request); }
   bool Continue(JobPage& page) { return report_.Continue(page); }
-  // Describe leaves the spec out, which can be large: any thread may read or copy that of SpecOf, for as long as it
-  // keeps it.
+  // Describe leaves the spec out. Continue describes a job in steps, and has the spec, too.
   absl::StatusOr<DescribeJobResponse> Describe(const JobReference& reference) { return report_.Describe(reference); }
-  absl::StatusOr<std::shared_ptr<const JobSpec>> SpecOf(const JobReference& reference) {
-    return report_.SpecOf(reference);
-  }
+  bool Continue(JobDescription& made) { return report_.Continue(made); }
   // Without a header.
   ReadRatesResponse Rates() const { return rates_.All(); }
   // For predictions of jobs whose nodes are not chosen yet (RateBook::OfMost).

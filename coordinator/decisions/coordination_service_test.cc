@@ -399,14 +399,14 @@ TEST_F(CoordinationServiceTest, ASpecIsSharedAndOutlivesItsJob) {
   options_.keep_jobs = 1;
   Restart();
   const std::string job = Submit(Spec("ended", 1));
-  const auto spec = service_->SpecOf(job);
+  const auto spec = SpecOf(job);
   ASSERT_TRUE(spec.ok()) << spec.status();
-  EXPECT_EQ(service_->SpecOf(job)->get(), spec->get()) << "no copy is made";
+  EXPECT_EQ(SpecOf(job)->get(), spec->get()) << "no copy is made";
   EXPECT_FALSE(service_->Describe(job)->has_spec());
   EXPECT_EQ(*service_->Cancel(job), CANCELLED);
   EXPECT_EQ(*service_->Cancel(Submit(Spec("next", 1))), CANCELLED);
   Submit(Spec("last", 1));
-  EXPECT_EQ(service_->SpecOf(job).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(SpecOf(job).status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ((*spec)->name(), "ended");
 }
 

@@ -151,9 +151,9 @@ TEST_F(OutputUseTest, AJobWithoutAFolderGetsOneOfItsOwn) {
   }
   Settle();
   EXPECT_THAT(asked, StartsWith("job-2-")) << "somebody has chosen that name";
-  EXPECT_EQ((*service_->SpecOf(second->job_id))->output_dir(), asked);
+  EXPECT_EQ((*SpecOf(second->job_id))->output_dir(), asked);
   const std::string third = Submit(In(""));
-  EXPECT_EQ((*service_->SpecOf(third))->output_dir(), third);
+  EXPECT_EQ((*SpecOf(third))->output_dir(), third);
 }
 
 }  // namespace

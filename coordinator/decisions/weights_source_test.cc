@@ -125,7 +125,7 @@ TEST_F(WeightsSourceTest, ACheckpointIsChosenByAWorkerAndIsTheSameInEachAttempt)
   EXPECT_EQ(model.checkpoint().metric(), "dice");
   EXPECT_NE(model.checkpoint().job_tag(), 0u);
   EXPECT_THAT(model.tensor(), SizeIs(1));
-  EXPECT_EQ((*service_->SpecOf(tuned))->weights().from_job(), base) << "another job may get the name";
+  EXPECT_EQ((*SpecOf(tuned))->weights().from_job(), base) << "another job may get the name";
   const std::string chosen = Chosen(asked[0].second);
   EXPECT_EQ(PlannedWith(1, tuned, chosen), chosen);
   std::vector<std::string> told;
@@ -237,7 +237,7 @@ TEST_F(WeightsSourceTest, NamesMeanTheCallersOwnJobsAndFoldersOfOthersAreRefused
   EXPECT_EQ(WhyNot(admin), "");
   const std::string bobs = Ran(Base("base", "bob"), RANK_HOPELESS);
   const std::string tuned = Submit(From("base", "bob"));
-  EXPECT_EQ((*service_->SpecOf(tuned))->weights().from_job(), bobs);
+  EXPECT_EQ((*SpecOf(tuned))->weights().from_job(), bobs);
 }
 
 TEST_F(WeightsSourceTest, AJobWithoutAWorkerIsCheckedWhenOneConnectsAlsoByTheNextCoordinator) {

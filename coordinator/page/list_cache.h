@@ -1,6 +1,6 @@
 // Answers to ListJobs that are a moment old: many browsers that look at the same page cost one look at the jobs.
 //
-//   ListCache lists([&](const ListJobsRequest& request) { return calls.ListJobs(request, never); });
+//   ListCache lists([&](const ListJobsRequest& request) { return calls.ListJobs("the page", request, never); });
 //   ADJOIN_ASSIGN_OR_RETURN(const std::shared_ptr<const ListJobsResponse> jobs, lists.Of(request));
 //
 // An answer is the same for whoever may call ListJobs. Any thread.

@@ -117,7 +117,7 @@ std::string PageAnswers::Me(const Caller& caller, bool token) const {
 }
 
 absl::StatusOr<ListJobsResponse> PageAnswers::List(const ListJobsRequest& request) const {
-  return parts_.calls.ListJobs(request, [this] { return stopping_.load(); });
+  return parts_.calls.ListJobs("the page", request, [this] { return stopping_.load(); });
 }
 
 absl::StatusOr<std::string> PageAnswers::Jobs(const Fields& query) {
@@ -159,7 +159,7 @@ absl::StatusOr<DescribeJobResponse> PageAnswers::Described(const Caller& caller,
   ADJOIN_RETURN_IF_ERROR(CheckName(job));
   DescribeJobRequest request;
   request.set_job_id(job);
-  return parts_.calls.DescribeJob(caller, request);
+  return parts_.calls.DescribeJob(caller, request, [this] { return stopping_.load(); });
 }
 
 absl::StatusOr<std::string> PageAnswers::Job(const Caller& caller, const std::string& job, const Fields& query) const {

@@ -33,6 +33,7 @@
 #include "base/monotonic_condition.h"
 #include "coordinator/decisions/coordination_service.h"
 #include "coordinator/planning/spec_planner.h"
+#include "coordinator/services/caller_turns.h"
 #include "coordinator/services/commit_waiters.h"
 #include "coordinator/services/job_watch.h"
 #include "coordinator/store/apply_by_job.h"
@@ -113,12 +114,12 @@ class Hub {
   }
 
   // For an `f` that looks at much and changes nothing: calls it until it returns true, and leaves the lock free between
-  // two calls for as long as the first of them held it, so that nothing else waits for more than one of them. One
-  // caller at a time. The state that it sees may not be in the store yet.
+  // two calls for as long as the first of them held it, so that nothing else waits for more than one of them. Callers
+  // take turns, and a call ends early when it is `gone`. The state that it sees may not be in the store yet.
   template <typename F>
-  void Browse(F f) {
-    absl::MutexLock turn(&browsing_);
-    for (bool complete = false; !complete;) {
+  void Browse(const std::string& caller, const std::function<bool()>& gone, F f) {
+    const CallerTurns::Turn turn(browsers_, caller, gone);
+    for (bool complete = !turn.taken(); !complete && !gone();) {
       Deadline::Clock::duration held;
       {
         absl::MutexLock lock(&mutex_);
@@ -178,7 +179,7 @@ class Hub {
   Store* const store_;
   SpecPlanner* const planner_;
   const std::function<void(const std::string&)> on_forgotten_;
-  absl::Mutex browsing_ ABSL_ACQUIRED_BEFORE(mutex_);
+  CallerTurns browsers_;
   absl::Mutex mutex_;
   MonotonicCondition work_;  // something to commit, or the end
   MonotonicCondition tick_;  // the end

@@ -79,26 +79,29 @@ absl::StatusOr<std::optional<ArtifactChunk>> ArtifactStream::Next(const std::fun
   return *std::move(chunk);
 }
 
-absl::StatusOr<ListJobsResponse> UserCalls::ListJobs(const ListJobsRequest& request,
+absl::StatusOr<ListJobsResponse> UserCalls::ListJobs(const std::string& caller, const ListJobsRequest& request,
                                                      const std::function<bool()>& gone) {
   ADJOIN_ASSIGN_OR_RETURN(JobPage page, JobPage::Begin(request));
-  hub_.Browse([&](CoordinationService& service) { return gone() || service.Continue(page); });
+  hub_.Browse(caller, gone, [&](CoordinationService& service) { return service.Continue(page); });
+  if (gone()) return absl::CancelledError("nobody waits for the list any more");
   hub_.AwaitCommit();
   return page.Take();
 }
 
-absl::StatusOr<DescribeJobResponse> UserCalls::DescribeJob(const Caller& caller, const DescribeJobRequest& request) {
-  absl::StatusOr<std::shared_ptr<const JobSpec>> spec;
-  ADJOIN_ASSIGN_OR_RETURN(DescribeJobResponse response, hub_.LookAtCommitted([&](CoordinationService& service) {
-    spec = service.SpecOf(Named(request.job_id(), caller));
-    return service.Describe(Named(request.job_id(), caller));
-  }));
-  ADJOIN_RETURN_IF_ERROR(spec.status());
-  *response.mutable_spec() = **spec;  // without the lock: it can be large
+absl::StatusOr<DescribeJobResponse> UserCalls::DescribeJob(const Caller& caller, const DescribeJobRequest& request,
+                                                           const std::function<bool()>& gone) {
+  JobDescription made(Named(request.job_id(), caller));
+  const auto go_on = [&](CoordinationService& service) { return service.Continue(made); };
+  if (!hub_.Look(go_on)) hub_.Browse(caller.name, gone, go_on);
+  if (gone()) return absl::CancelledError("nobody waits for the description any more");
+  hub_.AwaitCommit();
+  ADJOIN_RETURN_IF_ERROR(made.status);
+  DescribeJobResponse& response = made.response;
+  *response.mutable_spec() = *made.spec;  // without the lock: it can be large
   const JobSummary& job = response.job();
   if (!MayRead(caller, job.owner(), job.job_id(), "the spec").ok()) HideContent(response);
   Fit(&response);
-  return response;
+  return std::move(response);
 }
 
 absl::StatusOr<JobState> UserCalls::Cancel(const Caller& caller, const std::string& job) {

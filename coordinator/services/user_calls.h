@@ -71,10 +71,13 @@ class UserCalls {
   // Names are looked for among the caller's own jobs first. Errors of all that name a job: kNotFound; kPermissionDenied
   // (a job of another owner, where the caller may not).
 
-  // `gone`: the caller wants no answer any more. Errors: kInvalidArgument (the page token, a state).
-  absl::StatusOr<ListJobsResponse> ListJobs(const ListJobsRequest& request, const std::function<bool()>& gone);
-  // Without the spec where the caller may not read it.
-  absl::StatusOr<DescribeJobResponse> DescribeJob(const Caller& caller, const DescribeJobRequest& request);
+  // `caller`: with whose other lists this one shares its turns. `gone`: it wants no answer any more. Errors:
+  // kInvalidArgument (the page token, a state), kCancelled (it is gone).
+  absl::StatusOr<ListJobsResponse> ListJobs(const std::string& caller, const ListJobsRequest& request,
+                                            const std::function<bool()>& gone);
+  // Without the spec where the caller may not read it. `gone` and kCancelled: as for ListJobs.
+  absl::StatusOr<DescribeJobResponse> DescribeJob(const Caller& caller, const DescribeJobRequest& request,
+                                                  const std::function<bool()>& gone);
   // Returns when the change is in the store. Errors also: kFailedPrecondition (the job's state), kUnavailable.
   absl::StatusOr<JobState> Cancel(const Caller& caller, const std::string& job);
   absl::StatusOr<JobState> Retry(const Caller& caller, const std::string& job);

@@ -142,14 +142,16 @@ grpc::Status UserService::Submit(Context* context, const SubmitRequest* request,
 grpc::Status UserService::ListJobs(Context* context, const ListJobsRequest* request, ListJobsResponse* response) {
   absl::StatusOr<Admitted> call = Admit(*context, *request, "ListJobs");
   if (!call.ok()) return ToGrpc(call.status());
-  return Answer(calls_.ListJobs(*request, [context] { return context->IsCancelled(); }), response);
+  const auto gone = [context] { return context->IsCancelled(); };
+  return Answer(calls_.ListJobs(call->caller().name, *request, gone), response);
 }
 
 grpc::Status UserService::DescribeJob(Context* context, const DescribeJobRequest* request,
                                       DescribeJobResponse* response) {
   absl::StatusOr<Admitted> call = Admit(*context, *request, "DescribeJob");
   if (!call.ok()) return ToGrpc(call.status());
-  return Answer(calls_.DescribeJob(call->caller(), *request), response);
+  const auto gone = [context] { return context->IsCancelled(); };
+  return Answer(calls_.DescribeJob(call->caller(), *request, gone), response);
 }
 
 grpc::Status UserService::CancelJob(Context* context, const CancelJobRequest* request, CancelJobResponse* response) {
