@@ -85,21 +85,39 @@ absl::StatusOr<CreateTokenResponse> TokenBook::Create(const std::string& user, c
   record.summary.set_expires_unix_ms(absl::ToUnixMillis(now + absl::Hours(valid_hours)));
   *response.mutable_summary() = record.summary;
 
-  absl::MutexLock lock(&mutex_);
-  for (auto it = records_.begin(); it != records_.end();) {
-    if (now - Expiry(it->second.summary) <= kKeptExpired) {
-      ++it;
-      continue;
-    }
-    ADJOIN_RETURN_IF_ERROR(store_.Erase(it->first));
-    it = records_.erase(it);
-  }
-  if (records_.size() >= kMostTokens) {
-    return absl::ResourceExhaustedError(absl::StrCat("there are ", records_.size(), " tokens: revoke some first"));
+  absl::MutexLock change(&change_);
+  ADJOIN_RETURN_IF_ERROR(ForgetExpired(now));
+  if (const size_t count = Count(); count >= kMostTokens) {
+    return absl::ResourceExhaustedError(absl::StrCat("there are ", count, " tokens: revoke some first"));
   }
   ADJOIN_RETURN_IF_ERROR(store_.Put(record));
+  absl::MutexLock lock(&mutex_);
   records_[id] = std::move(record);
   return response;
+}
+
+size_t TokenBook::Count() {
+  absl::MutexLock lock(&mutex_);
+  return records_.size();
+}
+
+absl::Status TokenBook::ForgetExpired(absl::Time now) {
+  std::vector<std::string> expired;
+  {
+    absl::MutexLock lock(&mutex_);
+    for (const auto& [id, record] : records_) {
+      if (now - Expiry(record.summary) > kKeptExpired) expired.push_back(id);
+    }
+  }
+  for (const std::string& id : expired) ADJOIN_RETURN_IF_ERROR(Erase(id));
+  return absl::OkStatus();
+}
+
+absl::Status TokenBook::Erase(const std::string& id) {
+  ADJOIN_RETURN_IF_ERROR(store_.Erase(id));
+  absl::MutexLock lock(&mutex_);
+  records_.erase(id);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<TokenSummary> TokenBook::Check(absl::string_view token, absl::Time now) {
@@ -138,14 +156,16 @@ std::vector<TokenSummary> TokenBook::List() {
 }
 
 absl::Status TokenBook::Revoke(const std::string& id) {
-  absl::MutexLock lock(&mutex_);
-  if (records_.count(id) == 0) {
+  absl::MutexLock change(&change_);
+  const bool known = [&] {
+    absl::MutexLock lock(&mutex_);
+    return records_.count(id) > 0;
+  }();
+  if (!known) {
     return absl::NotFoundError(
         absl::StrCat("there is no token '", absl::CHexEscape(id.substr(0, 200)), "'; `adjoin token list` shows them"));
   }
-  ADJOIN_RETURN_IF_ERROR(store_.Erase(id));
-  records_.erase(id);
-  return absl::OkStatus();
+  return Erase(id);
 }
 
 }  // namespace adjoin

@@ -39,7 +39,7 @@ class TokenStore {
 class TokenBook {
  public:
   static constexpr double kLongestHours = 366 * 24;
-  static constexpr size_t kMostTokens = 100000;
+  static constexpr size_t kMostTokens = 20000;  // so that all of them fit in one answer
 
   // `store` outlives the book.
   explicit TokenBook(TokenStore& store) : store_(store) {}
@@ -58,8 +58,13 @@ class TokenBook {
   absl::Status Revoke(const std::string& id);
 
  private:
+  size_t Count();
+  absl::Status ForgetExpired(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(change_);
+  absl::Status Erase(const std::string& id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(change_);
+
   TokenStore& store_;
-  absl::Mutex mutex_;
+  absl::Mutex change_ ABSL_ACQUIRED_BEFORE(mutex_);  // a change is under way, and waits for the store
+  absl::Mutex mutex_;                                // nobody who checks a token waits for the store
   std::map<std::string, TokenRecord> records_ ABSL_GUARDED_BY(mutex_);  // by id
 };
 

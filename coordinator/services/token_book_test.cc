@@ -3,10 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <limits>
 #include <map>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "proto/message_limits.h"
 
 namespace adjoin {
 namespace {
@@ -18,11 +24,13 @@ using ::testing::Not;
 class MemoryStore : public TokenStore {
  public:
   absl::Status Put(const TokenRecord& record) override {
+    if (meanwhile) meanwhile();
     if (full) return absl::UnavailableError("disk full");
     records[record.summary.id()] = record;
     return absl::OkStatus();
   }
   absl::Status Erase(const std::string& id) override {
+    if (meanwhile) meanwhile();
     if (full) return absl::UnavailableError("disk full");
     records.erase(id);
     return absl::OkStatus();
@@ -34,6 +42,7 @@ class MemoryStore : public TokenStore {
   }
   std::map<std::string, TokenRecord> records;
   bool full = false;
+  std::function<void()> meanwhile;  // called while a change is written
 };
 
 const absl::Time kNow = absl::FromUnixSeconds(1800000000);
@@ -109,6 +118,44 @@ TEST(TokenBook, AChangeThatTheStoreRefusesDoesNotHappen) {
   EXPECT_EQ(book.List().size(), 1);
   EXPECT_EQ(book.Revoke(made->summary().id()).code(), absl::StatusCode::kUnavailable);
   EXPECT_TRUE(book.Check(made->token(), kNow).ok());
+}
+
+TEST(TokenBook, NobodyWaitsForTheStoreButWhoChangesSomething) {
+  MemoryStore store;
+  TokenBook book(store);
+  const auto alice = book.Create("alice", "user", 1, kNow);
+  ASSERT_TRUE(alice.ok()) << alice.status();
+  int checks = 0;
+  store.meanwhile = [&] {
+    checks += book.Check(alice->token(), kNow).ok();
+    EXPECT_FALSE(book.List().empty());
+  };
+  const auto bob = book.Create("bob", "user", 1, kNow);
+  ASSERT_TRUE(bob.ok()) << bob.status();
+  EXPECT_EQ(checks, 1);
+  EXPECT_TRUE(book.Revoke(bob->summary().id()).ok());
+  EXPECT_EQ(checks, 2);
+}
+
+TEST(TokenBook, AsManyTokensAsThereMayBeFitInOneAnswer) {
+  MemoryStore store;
+  for (size_t i = 0; i < TokenBook::kMostTokens; ++i) {
+    TokenRecord record;
+    record.summary.set_id(absl::StrFormat("%012d", i));
+    record.summary.set_user(std::string(200, 'u'));
+    record.summary.set_role("viewer");
+    record.summary.set_created_unix_ms(absl::ToUnixMillis(kNow));
+    record.summary.set_expires_unix_ms(absl::ToUnixMillis(kNow + absl::Hours(1)));
+    store.records[record.summary.id()] = record;
+  }
+  TokenBook book(store);
+  ASSERT_TRUE(book.Load().ok());
+  EXPECT_EQ(book.Create("alice", "user", 1, kNow).status().code(), absl::StatusCode::kResourceExhausted);
+  ListTokensResponse all;
+  for (TokenSummary& token : book.List()) *all.add_token() = std::move(token);
+  EXPECT_EQ(all.token_size(), TokenBook::kMostTokens);
+  // Half is left for the tokens with which nodes join.
+  EXPECT_LT(all.ByteSizeLong(), kMaxSentBytes / 2);
 }
 
 TEST(TokenBook, ForgetsTokensThatExpiredLongAgo) {
