@@ -35,9 +35,14 @@ double PlanQueue::UsedAt(const Owner& owner, absl::Duration now) const {
   return used < kForgottenSeconds ? 0 : used;
 }
 
+bool PlanQueue::LeavesEnough(const Owner& owner) const {
+  const int left = owner.long_under_way > 0 && options_.planners > 2 ? 2 : 1;
+  return long_under_way_ + 1 + left <= options_.planners;
+}
+
 const PlanQueue::Place* PlanQueue::First(const Owner& owner) const {
   if (!owner.waiting[0].empty()) return &*owner.waiting[0].begin();
-  if (long_under_way_ + 1 >= options_.planners || owner.waiting[1].empty()) return nullptr;
+  if (owner.waiting[1].empty() || !LeavesEnough(owner)) return nullptr;
   return &*owner.waiting[1].begin();
 }
 
@@ -66,8 +71,10 @@ std::optional<uint64_t> PlanQueue::Take(absl::Duration now) {
   const Entry entry = it->second.entry;
   EraseWaiting(it);
   const bool is_long = IsLong(entry);
+  Owner& owner = owners_[entry.owner];
+  ++owner.under_way;
+  owner.long_under_way += is_long;
   long_under_way_ += is_long;
-  ++owners_[entry.owner].under_way;
   under_way_[ticket] = {entry.owner, is_long, now};
   return ticket;
 }
@@ -87,6 +94,7 @@ void PlanQueue::End(uint64_t ticket, absl::Duration now) {
   --owner.under_way;
   owner.used = UsedAt(owner, now) + absl::ToDoubleSeconds(now - it->second.since);
   owner.used_at = now;
+  owner.long_under_way -= it->second.is_long;
   long_under_way_ -= it->second.is_long;
   under_way_.erase(it);
 }
@@ -101,8 +109,9 @@ bool PlanQueue::Remove(uint64_t ticket) {
 bool PlanQueue::MayGoOn(uint64_t ticket) {
   auto it = under_way_.find(ticket);
   if (it == under_way_.end() || it->second.is_long) return true;
-  if (long_under_way_ + 1 < options_.planners) {
+  if (Owner& owner = owners_[it->second.owner]; LeavesEnough(owner)) {
     it->second.is_long = true;
+    ++owner.long_under_way;
     ++long_under_way_;
     return true;
   }

@@ -7,9 +7,10 @@
 //
 // The owners take turns: next is the one that has the fewest plans under way, then the one whose plans took the least
 // time of late; of an owner's plans the smallest is next, then the oldest. Plans are short or long. Long ones leave one
-// planner free, so that a short one never waits for them. A plan's size is only guessed, so a short one that turns out
-// to be long either counts as long from then on or, where that would fill the last planner while others wait, has to
-// begin anew among the long ones. Not thread-safe.
+// planner free, so that a short one never waits for them; those of one owner leave another, from three planners on, so
+// that another owner's long one does not wait for them either. A plan's size is only guessed, so a short one that turns
+// out to be long either counts as long from then on or, where that would take a planner that is to be left while others
+// wait, has to begin anew among the long ones. Not thread-safe.
 #ifndef ADJOIN_COORDINATOR_PLANNING_PLAN_QUEUE_H_
 #define ADJOIN_COORDINATOR_PLANNING_PLAN_QUEUE_H_
 
@@ -68,6 +69,7 @@ class PlanQueue {
     std::set<Place> waiting[2];  // short ones, long ones
     size_t bytes = 0;            // of those
     int under_way = 0;
+    int long_under_way = 0;
     double used = 0;  // seconds, as at `used_at`
     absl::Duration used_at;
   };
@@ -83,6 +85,8 @@ class PlanQueue {
 
   bool IsLong(const Entry& entry) const { return entry.work >= options_.long_work; }
   double UsedAt(const Owner& owner, absl::Duration now) const;
+  // True where the planners that are to be left free are, when another long plan of this owner is under way.
+  bool LeavesEnough(const Owner& owner) const;
   // Returns the one that may begin first of what this owner has waiting; null: none.
   const Place* First(const Owner& owner) const;
   void EraseWaiting(std::map<uint64_t, Waiting>::iterator it);

@@ -47,13 +47,36 @@ TEST_F(PlanQueueTest, SmallOnesOfAnOwnerComeFirst) {
 }
 
 TEST_F(PlanQueueTest, AShortPlanNeverWaitsForLongOnes) {
-  for (uint64_t ticket = 1; ticket <= 12; ++ticket) Add(ticket, "alice", kLong);
-  EXPECT_THAT(Begun(), ElementsAre(1, 2));  // one planner is left
+  for (uint64_t ticket = 1; ticket <= 11; ++ticket) Add(ticket, "alice", kLong);
+  Add(12, "carol", kLong);
+  EXPECT_THAT(Begun(), ElementsAre(1, 12));  // one planner is left
   Add(21, "bob", 5);
   EXPECT_THAT(Begun(), ElementsAre(21));
   EndAfter(21, absl::Milliseconds(1));
   Add(22, "alice", 5);  // from the same owner, too
   EXPECT_THAT(Begun(), ElementsAre(22));
+}
+
+TEST_F(PlanQueueTest, LongPlansOfOneOwnerLeaveAPlannerToLongOnesOfOthers) {
+  PlanQueue queue({.planners = 5});
+  const auto add = [&](uint64_t ticket, const std::string& owner, double work) {
+    ASSERT_EQ(queue.Add({.ticket = ticket, .owner = owner, .work = work}), absl::OkStatus());
+  };
+  for (uint64_t ticket = 1; ticket <= 6; ++ticket) add(ticket, "alice", kLong);
+  for (uint64_t ticket : {1, 2, 3}) EXPECT_EQ(queue.Take(now_), ticket);
+  EXPECT_EQ(queue.Take(now_), std::nullopt);
+  add(11, "bob", 2 * kLong);
+  EXPECT_EQ(queue.Take(now_), 11);
+  add(12, "bob", 5);
+  EXPECT_EQ(queue.Take(now_), 12);
+  // Two of alice's are left, and none of bob's that is long.
+  queue.End(1, now_);
+  queue.End(11, now_);
+  EXPECT_EQ(queue.Take(now_), 4);
+  EXPECT_EQ(queue.Take(now_), std::nullopt);
+  EXPECT_TRUE(queue.MayGoOn(12));  // a short one of bob's turns out to be long, and takes it
+  add(13, "bob", kLong);
+  EXPECT_EQ(queue.Take(now_), std::nullopt);
 }
 
 TEST_F(PlanQueueTest, OwnersTakeTurns) {
