@@ -219,6 +219,22 @@ TEST_F(SecurityTest, UsersHaveTheLimitsThatTheCoordinatorIsGiven) {
   EXPECT_EQ(cluster_->WaitFor(second, Within(60))->state(), SUCCEEDED);
 }
 
+TEST_F(SecurityTest, OnlyAdminsGiveJobsAHighPriority) {
+  StartCluster(1, /*real_ranks=*/false, {}, {"--max-user-priority", "5"});
+  const std::string job = WriteFile("job", FakeJob("succeed", 1));
+  const LocalCluster::CliResult refused = Cli("user-alice", {"submit", job, "--priority", "6"});
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_THAT(refused.err, HasSubstr("--max-user-priority"));
+  EXPECT_EQ(cluster_->ListJobs()->job_size(), 0);
+  const LocalCluster::CliResult allowed = Cli("user-alice", {"submit", job, "--priority", "5"});
+  EXPECT_EQ(allowed.exit_code, 0) << allowed.err;
+  const std::string id = allowed.out.substr(0, allowed.out.find_first_of(" \n"));
+  EXPECT_EQ(cluster_->WaitFor(id, Within(60))->state(), SUCCEEDED);
+  const LocalCluster::CliResult admin =
+      Cli("admin-root", {"submit", WriteFile("job", FakeJob("hang", 1)), "--priority", "1000"});
+  EXPECT_EQ(admin.exit_code, 0) << admin.err;
+}
+
 TEST_F(SecurityTest, ALimitThatIsNoneIsRefusedBeforeAnythingStarts) {
   const std::string error = Refusal({Runfile("coordinator/adjoin-coordinator"), "--listen", "127.0.0.1:0",
                                      "--state-dir", folder_ + "/state", "--user-slots", "16,alice=lots"});
