@@ -373,6 +373,7 @@ void ClusterReport::CountAll(ClusterSnapshot& now) const {
   now.restarts = parts_.attempts.counters().restarts;
   now.goodput_seconds = parts_.attempts.counters().goodput_seconds;
   now.lost_seconds = parts_.attempts.counters().lost_seconds;
+  now.workers_lost = parts_.workers.lost_in_all();
 }
 
 }  // namespace adjoin

@@ -44,6 +44,7 @@ struct ClusterSnapshot {
   std::map<std::string, uint64_t> restarts;  // by what ended the attempt: "rank_lost" "node_lost" "error" ...
   double goodput_seconds = 0;                // of ended attempts that got further than any before, or succeeded
   double lost_seconds = 0;                   // of the others
+  uint64_t workers_lost = 0;                 // WorkerTable::lost_in_all
 };
 
 // A snapshot that is made in steps, so that nothing else waits for the whole of it (ClusterReport::Continue).

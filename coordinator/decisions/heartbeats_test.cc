@@ -88,6 +88,21 @@ TEST_F(HeartbeatsTest, ComeCloserAgainWhenDaemonsHaveGone) {
   ExpectChange("worker-1", absl::Seconds(3), "ready", "suspect");
 }
 
+TEST_F(HeartbeatsTest, CountTheWorkersThatCeaseToSendThem) {
+  ConnectDaemons(3);
+  EXPECT_EQ(service_->Snapshot().workers_lost, 0);
+  WorkerMessage stops = Heartbeats();
+  stops.mutable_heartbeat()->set_draining(true);
+  Say(1, stops);
+  service_->WorkerDisconnected(1, "drained");
+  Wait(absl::Seconds(60));
+  EXPECT_EQ(StateOf("worker-1"), "forgotten");
+  EXPECT_EQ(service_->Snapshot().workers_lost, 2) << "worker-1 was stopped";
+  Connect(4, "worker-2", 1);
+  Wait(absl::Seconds(60));
+  EXPECT_EQ(service_->Snapshot().workers_lost, 3);
+}
+
 TEST_F(HeartbeatsTest, TellHowFarApartProgressIsWhereRanksAreMany) {
   options_.heartbeats_per_second = 30;
   Restart();

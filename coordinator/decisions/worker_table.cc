@@ -288,6 +288,7 @@ void WorkerTable::CloseConnection(const std::string& name) {
 void WorkerTable::Lose(const std::string& name) {
   CloseConnection(name);
   WorkerRecord& worker = workers_.at(name);
+  if (!worker.dead && !worker.draining) ++lost_in_all_;
   worker.dead = true;
   looks_.erase({worker.look_at, name});
   lost_.insert(name);

@@ -74,6 +74,8 @@ class WorkerTable {
 
   const std::map<std::string, WorkerRecord>& All() const { return workers_; }  // by name
   const std::set<std::string>& Lost() const { return lost_; }
+  // How many were lost since the coordinator's start that had not said they were about to stop.
+  uint64_t lost_in_all() const { return lost_in_all_; }
   const WorkerRecord& At(const std::string& name) const { return workers_.at(name); }
   // Null where no worker has this name.
   const WorkerRecord* Find(const std::string& name) const;
@@ -195,6 +197,7 @@ class WorkerTable {
   std::vector<const WorkerRecord*> with_free_slots_;
   std::set<std::string> shared_texts_;
   std::set<std::string> lost_;
+  uint64_t lost_in_all_ = 0;
   // Those that are not lost, by WorkerRecord::look_at: the earliest time at which they may be. What is heard of them
   // meanwhile is found then, so that a heartbeat changes nothing here.
   std::set<std::pair<absl::Duration, std::string>> looks_;

@@ -68,6 +68,8 @@ void AddJobs(const ClusterSnapshot& now, std::vector<MetricFamily>& all) {
 }
 
 void AddWorkers(const ClusterSnapshot& now, std::vector<MetricFamily>& all) {
+  Family(all, MetricType::Counter, "adjoin_workers_lost_total", "Daemons that ceased to be heard of without a word.")
+      .Add(static_cast<double>(now.workers_lost));
   std::map<std::string, int> states;
   double slots = 0, free_slots = 0, gpus = 0, free_gpus = 0;
   for (const char* state : kWorkerStates) states[state] = 0;

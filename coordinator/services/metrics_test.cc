@@ -55,6 +55,7 @@ TEST(MetricsTest, EveryScrapeShowsTheClusterAsItIsThen) {
   now.restarts = {{"node_lost", 2}};
   now.goodput_seconds = 3600;
   now.lost_seconds = 60;
+  now.workers_lost = 5;
   Metrics metrics([&] { return now; }, commits);
   EXPECT_EQ(metrics.port(), 0);
   ASSERT_EQ(metrics.Listen("localhost:0", false), absl::OkStatus());
@@ -72,6 +73,8 @@ TEST(MetricsTest, EveryScrapeShowsTheClusterAsItIsThen) {
                            "adjoin_workers{state=\"unfit\"} 0",
                            "adjoin_workers{state=\"set aside\"} 0",
                            "adjoin_workers{state=\"lost\"} 0",
+                           "# TYPE adjoin_workers_lost_total counter",
+                           "adjoin_workers_lost_total 5",
                            "adjoin_slots 6",
                            "adjoin_slots_free 3",
                            "adjoin_gpus 4",
