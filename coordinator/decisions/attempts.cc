@@ -166,6 +166,16 @@ void Attempts::HasGpu(RankRecord& rank, const std::string& uuid) {
 
 void Attempts::Ready(JobRecord& job, RankRecord& rank, const RankReady& ready) {
   if (job.state != STARTING || rank.state != RankState::kStarting) return;
+  // All ranks get all addresses in one order.
+  const size_t most = std::min(kMaxAddressBytes, kMaxPlanBytes / job.attempt.ranks.size());
+  if (const size_t bytes = ready.transport_address().size(); bytes > most) {
+    return EndBy(
+        job, {.cause = EndCause::kError,
+              .workers = {rank.worker},
+              .reason = absl::StrCat("rank ", ready.rank(), " on ", rank.worker, " has a transport with an address of ",
+                                     bytes, " bytes; at most ", most, " are possible where there are ",
+                                     job.attempt.ranks.size(), " ranks: allow it fewer devices")});
+  }
   rank.state = RankState::kReady;
   rank.pid = ready.pid();
   rank.transport_address = ready.transport_address();

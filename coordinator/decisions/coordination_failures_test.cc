@@ -1,7 +1,9 @@
 // Daemons and coordinators that come and go, lost nodes, leases, restarts.
 #include "coordinator/decisions/coordination_service.h"
 
+#include "absl/strings/str_cat.h"
 #include "coordinator/decisions/coordination_fixture.h"
+#include "proto/message_limits.h"
 
 namespace adjoin {
 namespace {
@@ -110,6 +112,34 @@ TEST_F(CoordinationFailuresTest, AnUnknownAttemptIsStoppedAndItsEndAcknowledged)
   cleared.mutable_attempt_cleared()->set_job_id("job-77");
   Say(1, cleared);
   EXPECT_EQ(Taken(CoordinatorMessage::kAttemptAck).size(), 1);
+}
+
+// A daemon's own limit does not bind one that is another program.
+TEST_F(CoordinationFailuresTest, AddressesThatDoNotFitOneOrderEndTheAttempt) {
+  for (const uint32_t ranks : {1, 32768}) {
+    const std::string worker = absl::StrCat("worker-", ranks);
+    Connect(ranks, worker, ranks);
+    const std::string job = Submit(Spec("net", ranks));
+    ASSERT_EQ(Job(job).state(), STARTING);
+    const size_t most = ranks == 1 ? kMaxAddressBytes : kMaxPlanBytes / ranks;
+    const auto ready = [&](uint32_t rank, size_t bytes) {
+      WorkerMessage message = Message(job);
+      message.mutable_rank_ready()->set_job_id(job);
+      message.mutable_rank_ready()->set_rank(rank);
+      message.mutable_rank_ready()->set_transport_address(std::string(bytes, 'a'));
+      Say(ranks, message);
+    };
+    if (ranks > 1) ready(0, most);
+    EXPECT_EQ(Job(job).state(), STARTING);
+    ready(ranks - 1, most + 1);
+    EXPECT_EQ(Job(job).state(), FAILED);
+    EXPECT_THAT(Job(job).reason(),
+                HasSubstr(absl::StrCat("an address of ", most + 1, " bytes; at most ", most, " are possible")));
+    EXPECT_THAT(Taken(CoordinatorMessage::kConnectRanks), IsEmpty());
+    Cleared(ranks, job);
+    service_->WorkerDisconnected(ranks, "gone");
+    Pass(20, {});
+  }
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

@@ -1,5 +1,5 @@
-// Lets those who ask for much take turns: one call at a time, and callers one after the other, however many calls of each
-// wait.
+// Lets those who ask for much take turns: one call at a time, and callers one after the other, however many calls of
+// each wait.
 //
 //   CallerTurns::Turn turn(turns, caller.name, gone);      // waits
 //   if (turn.taken()) ...                                  // until the end of the scope
