@@ -1,14 +1,16 @@
 // Processes that were killed and do not die: they wait in the kernel for a file system that does not answer.
 //
 //   AbandonedProcesses abandoned;
-//   abandoned.Add(std::move(child));               // SIGKILL was sent
-//   if (abandoned.Count() > 8) ...                 // those that have died meanwhile are reaped, and do not count
+//   abandoned.Add(std::move(child), "/srv/data");      // SIGKILL was sent; its file system is mounted there
+//   if (abandoned.Count()["/srv/data"] > 8) ...        // those that have died meanwhile are reaped, and do not count
 //
 // Any thread; waits for nothing. What is left when it is destroyed is left to init.
 #ifndef ADJOIN_WORKER_DAEMON_ABANDONED_PROCESSES_H_
 #define ADJOIN_WORKER_DAEMON_ABANDONED_PROCESSES_H_
 
 #include <cstddef>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -22,12 +24,18 @@ bool ReapIfDead(const ChildProcess& child);
 
 class AbandonedProcesses {
  public:
-  void Add(ChildProcess child);
-  size_t Count();
+  // `mount_point`: of the file system for which it waits; "": not known.
+  void Add(ChildProcess child, const std::string& mount_point);
+  // Returns how many there are, by mount point.
+  std::map<std::string, size_t> Count();
 
  private:
+  struct Process {
+    ChildProcess child;
+    std::string mount_point;
+  };
   absl::Mutex mutex_;
-  std::vector<ChildProcess> processes_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Process> processes_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace adjoin

@@ -13,6 +13,7 @@
 #include "base/status_macros.h"
 #include "proto/message_limits.h"
 #include "worker/daemon/data_check_child.h"
+#include "worker/daemon/mount_points.h"
 
 namespace adjoin {
 namespace {
@@ -46,7 +47,10 @@ bool CheckerProcess::TakeFrames(Outcome& outcome) {
     const std::string bytes = in_.substr(kFrameHead, size);
     in_.erase(0, kFrameHead + size);
     if (kind == CheckFrame::kAt) {
-      outcome.at = PrintableText(bytes, kMaxErrorBytes / 4);
+      const size_t end = bytes.find('\0');
+      if (end == std::string::npos) return false;
+      outcome.path = bytes.substr(0, end);
+      outcome.at = PrintableText(bytes.substr(end + 1), kMaxErrorBytes / 4);
     } else if (kind != CheckFrame::kResult || !outcome.result.ParseFromString(bytes)) {
       return false;
     } else {
@@ -125,13 +129,13 @@ CheckerProcess::Outcome CheckerProcess::Check(const ProbeData& request, Deadline
   return outcome;
 }
 
-void CheckerProcess::Kill(AbandonedProcesses& abandoned) && {
+void CheckerProcess::Kill(AbandonedProcesses& abandoned, const std::string& path) && {
   kill(-child_.pid, SIGKILL);
   pollfd dead = {child_.pidfd.get(), POLLIN, 0};
   const Deadline deadline = Deadline::After(kDies);
   while (poll(&dead, 1, Milliseconds(deadline)) < 0 && !deadline.Expired()) {
   }
-  if (!ReapIfDead(child_)) abandoned.Add(std::move(child_));
+  if (!ReapIfDead(child_)) abandoned.Add(std::move(child_), path.empty() ? "" : MountPoints::Read().Of(path));
 }
 
 }  // namespace adjoin

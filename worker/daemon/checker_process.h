@@ -28,6 +28,7 @@ class CheckerProcess {
     End end = End::kBroken;
     ProbeResult result;  // kAnswered: as the process gave it
     std::string at;      // the file that it looked at last: "'a.gz' (data set 'train', field 'image')"; may be empty
+    std::string path;    // where that is; empty: not known, or no file
     std::string why;     // kBroken: "exited with code 3", and its last words
   };
 
@@ -38,8 +39,8 @@ class CheckerProcess {
   // kAnswered only.
   Outcome Check(const ProbeData& request, Deadline deadline, int cancel);
 
-  // Ends the process. One that does not die within a moment becomes one of `abandoned`.
-  void Kill(AbandonedProcesses& abandoned) &&;
+  // Ends the process. One that does not die within a moment becomes one of `abandoned`, at the file system of `path`.
+  void Kill(AbandonedProcesses& abandoned, const std::string& path) &&;
 
  private:
   explicit CheckerProcess(ChildProcess child) : child_(std::move(child)) {}

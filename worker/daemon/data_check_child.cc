@@ -59,7 +59,9 @@ void LimitProcessorTime(double seconds) {
 
 ProbeResult Answer(const std::string& data_root, const std::string& output_root, const ProbeData& request) {
   ProbeLimits limits;
-  limits.at = [](const std::string& file) { WriteFrame(CheckFrame::kAt, file); };
+  limits.at = [](const std::string& what, const std::string& path) {
+    WriteFrame(CheckFrame::kAt, absl::StrCat(path, absl::string_view("\0", 1), what));
+  };
   if (request.limit_seconds() > 0) {
     LimitProcessorTime(request.limit_seconds());
     limits.deadline = Deadline::After(std::min(kReadWhole, absl::Seconds(request.limit_seconds() / 2)));

@@ -16,7 +16,7 @@
 namespace adjoin {
 
 enum class CheckFrame : unsigned char {
-  kAt = 1,      // the file that is looked at next, as ProbeLimits::at has it
+  kAt = 1,      // what ProbeLimits::at has: the path, a zero byte, and what is said of it
   kResult = 2,  // a ProbeResult
 };
 

@@ -5,18 +5,23 @@
 #include <sys/eventfd.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/logging.h"
 #include "base/printable_text.h"
+#include "planner/spec/field_files.h"
 #include "proto/message_limits.h"
 #include "proto/protocol.h"
 #include "worker/checkpoint/checkpoint_place.h"
 #include "worker/daemon/data_check_child.h"
+#include "worker/daemon/model_probe.h"
+#include "worker/daemon/mount_points.h"
 
 namespace adjoin {
 namespace {
@@ -163,7 +168,34 @@ void DataChecker::Loop(Slot& slot) {
     absl::MutexLock lock(&mutex_);
     slot.request_id.clear();
   }
-  if (slot.process != nullptr) std::move(*slot.process).Kill(abandoned_);
+  if (slot.process != nullptr) std::move(*slot.process).Kill(abandoned_, "");
+}
+
+std::string DataChecker::WhyNotNow(const ProbeData& request) {
+  const std::map<std::string, size_t> left = abandoned_.Count();
+  size_t all = 0;
+  for (const auto& [mount_point, count] : left) all += count;
+  if (all >= settings_.most_abandoned_in_all)
+    return absl::StrCat(all, " earlier checks there still wait for file systems that do not answer");
+  if (std::none_of(left.begin(), left.end(), [&](const auto& at) { return at.second >= settings_.most_abandoned; }))
+    return "";
+  std::vector<std::string> paths;
+  for (const Dataset& dataset : request.dataset()) {
+    for (const Field& field : dataset.field()) {
+      const File* files = FilesOf(field);
+      if (files == nullptr) continue;
+      for (const std::string& path : files->path()) paths.push_back(absl::StrCat(settings_.data_root, "/", path));
+    }
+  }
+  if (request.has_model()) paths.push_back(ModelProbePath(settings_.data_root, settings_.output_root, request.model()));
+  const MountPoints mounts = MountPoints::Read();
+  for (const std::string& path : paths) {
+    const auto found = left.find(mounts.Of(path));
+    if (found == left.end() || found->second < settings_.most_abandoned) continue;
+    return absl::StrCat(found->second, " earlier checks there still wait for the file system at ", found->first,
+                        ", which does not answer");
+  }
+  return "";
 }
 
 std::optional<ProbeResult> DataChecker::Answer(Slot& slot, Request& request) {
@@ -171,9 +203,7 @@ std::optional<ProbeResult> DataChecker::Answer(Slot& slot, Request& request) {
     return Undecided(absl::StrCat("the check did not begin within ", Seconds(request.limit), ": ", settings_.at_once,
                                   " others are under way there"));
   }
-  if (const size_t left = abandoned_.Count(); left >= settings_.most_abandoned) {
-    return Undecided(absl::StrCat(left, " earlier checks there still wait for file systems that do not answer"));
-  }
+  if (const std::string why = WhyNotNow(request.data); !why.empty()) return Undecided(why);
   if (slot.process == nullptr) {
     SpawnRequest spawn;
     spawn.binary = settings_.binary;
@@ -196,7 +226,7 @@ std::optional<ProbeResult> DataChecker::AskProcess(Slot& slot, Request& request)
   const bool was_idle = slot.checks > 0;
   const CheckerProcess::Outcome outcome = slot.process->Check(request.data, request.deadline, slot.cancel.get());
   if (outcome.end != CheckerProcess::End::kAnswered || ++slot.checks >= kChecksPerProcess) {
-    std::move(*slot.process).Kill(abandoned_);
+    std::move(*slot.process).Kill(abandoned_, outcome.path);
     slot.process.reset();
   }
   switch (outcome.end) {

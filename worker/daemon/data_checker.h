@@ -8,8 +8,8 @@
 //
 // A check that does not end within its limit is killed; its result names the file at which it stood, and is
 // `undecided`: on another node the file may answer. A process that does not even die (it waits in the kernel) is left
-// behind and reaped later; while most_abandoned of them are left, nothing is checked. Processes are used again. Any
-// thread; the destructor kills the checks in progress.
+// behind and reaped later; while most_abandoned of them are left that wait for one file system, no file there is
+// checked. Processes are used again. Any thread; the destructor kills the checks in progress.
 #ifndef ADJOIN_WORKER_DAEMON_DATA_CHECKER_H_
 #define ADJOIN_WORKER_DAEMON_DATA_CHECKER_H_
 
@@ -41,7 +41,8 @@ struct DataCheckerSettings {
   std::optional<User> user;                  // whom the ranks run as, so that what they cannot read is found early
   size_t at_once = 4;                        // checks
   absl::Duration limit = absl::Seconds(30);  // of each; a request's own counts where it is shorter
-  size_t most_abandoned = 8;
+  size_t most_abandoned = 8;                 // of one mounted file system
+  size_t most_abandoned_in_all = 64;
   size_t most_waiting = 256;  // requests beyond those that are checked; more are undecided at once
 };
 
@@ -78,6 +79,8 @@ class DataChecker {
   // Absent where the request was cancelled.
   std::optional<ProbeResult> Answer(Slot& slot, Request& request);
   std::optional<ProbeResult> AskProcess(Slot& slot, Request& request);
+  // Why the request's files are not checked now; "" where they are.
+  std::string WhyNotNow(const ProbeData& request);
   void Send(ProbeResult result);
 
   const DataCheckerSettings settings_;

@@ -16,19 +16,23 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/monotonic_condition.h"
 #include "worker/daemon/data_check_child.h"
 #include "worker/daemon/proc_stat.h"
+#include "worker/testing/dead_file_system.h"
 #include "worker/testing/held_file.h"
 
 namespace adjoin {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Pair;
 using ::testing::SizeIs;
 
 Deadline Within(double seconds) { return Deadline::After(absl::Seconds(seconds)); }
@@ -53,13 +57,14 @@ class DataCheckerTest : public ::testing::Test {
     std::filesystem::create_directories(root_);
     std::ofstream(root_ + "/three", std::ios::binary) << std::string({0, 0, 8, 1, 0, 0, 0, 3, 'a', 'b', 'c'});
   }
-  void Start(size_t at_once, double limit_seconds, size_t most_abandoned = 8) {
+  void Start(size_t at_once, double limit_seconds, size_t most_abandoned = 8, size_t most_in_all = 64) {
     DataCheckerSettings settings;
     settings.data_root = settings.output_root = root_;
     settings.binary = "/proc/self/exe";
     settings.at_once = at_once;
     settings.limit = absl::Seconds(limit_seconds);
     settings.most_abandoned = most_abandoned;
+    settings.most_abandoned_in_all = most_in_all;
     checker_ = std::make_unique<DataChecker>(settings, [this](WorkerMessage message) {
       absl::MutexLock lock(&mutex_);
       results_[message.probe_result().request_id()] = message.probe_result();
@@ -215,10 +220,44 @@ TEST_F(DataCheckerTest, ACheckThatCannotBeginInTimeIsUndecided) {
 }
 
 TEST_F(DataCheckerTest, NothingIsCheckedWhileTooManyAreLeftBehind) {
-  Start(1, 20, /*most_abandoned=*/0);
+  Start(1, 20, /*most_abandoned=*/8, /*most_in_all=*/0);
   checker_->Check(Request("good"));
   EXPECT_TRUE(Result("good").undecided());
   EXPECT_THAT(Result("good").error(), HasSubstr("wait for file systems that do not answer"));
+}
+
+TEST_F(DataCheckerTest, AFileSystemThatDoesNotAnswerStopsTheChecksOfItsOwnFilesOnly) {
+  std::filesystem::create_directories(root_ + "/dead");
+  DeadFileSystem dead(root_ + "/dead");
+  if (!dead.ok()) GTEST_SKIP() << DeadFileSystem::kNeeds;
+  Start(2, 1, /*most_abandoned=*/2);
+  for (const char* id : {"first", "second"}) {
+    checker_->Check(Request(id, absl::StrCat("dead/", id)));
+    EXPECT_TRUE(Result(id).undecided());
+    EXPECT_EQ(Result(id).error(), absl::StrCat("reading 'dead/", id,
+                                               "' (data set 'train', field 'label') did not end within 1 s: does its "
+                                               "file system answer?"));
+  }
+  EXPECT_THAT(Children(), SizeIs(2)) << "they do not die";
+  checker_->Check(Request("third", "dead/third"));
+  EXPECT_TRUE(Result("third").undecided());
+  EXPECT_EQ(Result("third").error(), absl::StrCat("2 earlier checks there still wait for the file system at ", root_,
+                                                  "/dead, which does not answer"));
+  checker_->Check(Weights("weights", "dead/w.safetensors"));
+  EXPECT_THAT(Result("weights").error(), HasSubstr("which does not answer"));
+  for (const char* id : {"good", "better"}) {
+    checker_->Check(Request(id));
+    EXPECT_EQ(Result(id).dataset_size(), 1) << Result(id).error();
+  }
+
+  dead.End();
+  const Deadline deadline = Within(20);
+  std::string error = "which does not answer";
+  for (int i = 0; absl::StrContains(error, "which does not answer") && !deadline.Expired(); ++i) {
+    checker_->Check(Request(absl::StrCat("again-", i), "dead/again"));
+    error = Result(absl::StrCat("again-", i)).error();
+  }
+  EXPECT_THAT(error, HasSubstr("no such file")) << "it is a folder again, and those that waited are reaped";
 }
 
 TEST_F(DataCheckerTest, EndsAtOnceWhileAFileHangs) {
@@ -258,13 +297,13 @@ TEST(AbandonedProcessesTest, CountsThoseThatLive) {
     absl::StatusOr<ChildProcess> child = Spawn(request);
     ASSERT_TRUE(child.ok()) << child.status();
     pids.push_back(child->pid);
-    abandoned.Add(*std::move(child));
+    abandoned.Add(*std::move(child), i == 0 ? "/srv/data" : "/");
   }
-  EXPECT_EQ(abandoned.Count(), 2u);
+  EXPECT_THAT(abandoned.Count(), ElementsAre(Pair("/", 1), Pair("/srv/data", 1)));
   kill(pids[0], SIGKILL);
-  for (Deadline deadline = Within(20); abandoned.Count() != 1 && !deadline.Expired();)
+  for (Deadline deadline = Within(20); abandoned.Count().size() != 1 && !deadline.Expired();)
     absl::SleepFor(absl::Milliseconds(2));
-  EXPECT_EQ(abandoned.Count(), 1u);
+  EXPECT_THAT(abandoned.Count(), ElementsAre(Pair("/", 1)));
   EXPECT_EQ(waitpid(pids[0], nullptr, WNOHANG), -1) << "it is reaped";
   kill(pids[1], SIGKILL);
 }

@@ -79,6 +79,13 @@ absl::Status CheckOneOf(const std::string& root, const ModelProbe& request, Prob
 
 }  // namespace
 
+std::string ModelProbePath(const std::string& data_root, const std::string& output_root, const ModelProbe& request) {
+  const Weights& weights = request.weights();
+  if (request.has_checkpoint()) return absl::StrCat(output_root, "/", request.checkpoint().dir());
+  if (!weights.from_output().empty()) return absl::StrCat(output_root, "/", weights.from_output());
+  return absl::StrCat(data_root, "/", weights.init_from());
+}
+
 void ProbeModel(const std::string& data_root, const std::string& output_root, const ModelProbe& request,
                 ProbeResult& result, const ProbeLimits& limits) {
   const Weights& weights = request.weights();
@@ -90,7 +97,8 @@ void ProbeModel(const std::string& data_root, const std::string& output_root, co
   const std::string& file = written ? weights.from_output() : weights.init_from();
   if (limits.at) {
     limits.at(of_job ? absl::StrCat("the checkpoints in '", request.checkpoint().dir(), "' (", field, ")")
-                     : absl::StrCat("'", file, "' (", field, ")"));
+                     : absl::StrCat("'", file, "' (", field, ")"),
+              ModelProbePath(data_root, output_root, request));
   }
   absl::Status status;
   std::optional<HeldPath> found;

@@ -15,6 +15,9 @@
 
 namespace adjoin {
 
+// Returns the file or folder that it reads first.
+std::string ModelProbePath(const std::string& data_root, const std::string& output_root, const ModelProbe& request);
+
 // Until limits.deadline it reads the content of weights.from_output as well: ProbeResult.weights_file.
 void ProbeModel(const std::string& data_root, const std::string& output_root, const ModelProbe& request,
                 ProbeResult& result, const ProbeLimits& limits = {});

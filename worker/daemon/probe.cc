@@ -46,7 +46,7 @@ absl::StatusOr<int64_t> SamplesOf(const std::string& root, const Field& field, c
     const std::string& path = files->path(i);
     place = absl::StrCat(SourceName(field), ".path[", i, "]");
     if (Stopped(limits)) return absl::CancelledError("the worker stops");
-    if (limits.at) limits.at(absl::StrCat("'", path, "' (", where, ")"));
+    if (limits.at) limits.at(absl::StrCat("'", path, "' (", where, ")"), absl::StrCat(root, "/", path));
     ADJOIN_ASSIGN_OR_RETURN(const HeldPath file, Find(root, path));
     ArrayFileOptions options;
     options.format = SourceName(field);
@@ -93,7 +93,7 @@ class ExtentChecks {
       return absl::OkStatus();
     }
     if (check_ == nullptr) {
-      if (limits_.at) limits_.at("planning the job");
+      if (limits_.at) limits_.at("planning the job", "");
       ADJOIN_ASSIGN_OR_RETURN(check_, ExtentCheck::Create(job_, rules));
     }
     int varying = 0;
@@ -103,7 +103,7 @@ class ExtentChecks {
     const int64_t used = dataset.has_limit() ? std::min(extents.size(), dataset.limit()) : extents.size();
     for (int64_t sample = 0; sample < used && !IsOver(); ++sample) {
       if (limits_.at) {
-        limits_.at(absl::StrCat("planning the job for the extents of ", extents.FileOf(sample), " (", where, ")"));
+        limits_.at(absl::StrCat("planning the job for the extents of ", extents.FileOf(sample), " (", where, ")"), "");
       }
       const absl::Status status = check_->Check(dataset.name(), extents.FileOf(sample), extents[sample]);
       if (status.ok()) continue;

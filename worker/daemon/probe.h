@@ -26,9 +26,10 @@ struct ProbeLimits {
   // Only headers are read after this, and no plan is begun. The coordinator waits for half a minute.
   Deadline deadline = Deadline::After(absl::Seconds(15));
   const std::atomic<bool>* stop = nullptr;  // true: the probe ends, with an error; may be null
-  // Called before each file is touched, which may take for ever: "'a.gz' (data set 'train', field 'image')"; and before
-  // each plan: "planning the job for the extents of 'a.gz' (data set 'train', field 'image')". May be empty.
-  std::function<void(const std::string& file)> at = nullptr;
+  // Called before each file is touched, which may take for ever, with what is said of it and where it is: "'a.gz' (data
+  // set 'train', field 'image')", "/srv/data/a.gz"; and before each plan, with "": "planning the job for the extents of
+  // 'a.gz' (data set 'train', field 'image')". May be empty.
+  std::function<void(const std::string& what, const std::string& path)> at = nullptr;
 };
 
 // The samples of each data set are those in the files; Dataset.limit is the planner's business.

@@ -212,7 +212,7 @@ weights { init_from: "w" } output_dir: "v")",
 
   ProbeLimits limits;
   std::string at;
-  limits.at = [&at](const std::string& now) { at = now; };
+  limits.at = [&at](const std::string& now, const std::string& /*path*/) { at = now; };
   Probe(root_, request_, limits);
   EXPECT_EQ(at, "planning the job for the extents of 'b.npy' (data set 'set', field 'image')");
   limits.deadline = Deadline::After(absl::ZeroDuration());
