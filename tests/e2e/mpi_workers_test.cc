@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <limits.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
@@ -47,18 +48,24 @@ class MpiWorkersTest : public ::testing::TestWithParam<Mpirun> {
     ASSERT_EQ(gethostname(host, HOST_NAME_MAX), 0);
     host_ = host;
   }
-  std::unique_ptr<ChildProgram> Launch(const std::vector<std::string>& more = {}) {
+  // `before`: a command that runs each worker.
+  std::unique_ptr<ChildProgram> Launch(const std::vector<std::string>& more = {}, int tasks = kTasks,
+                                       const std::vector<std::string>& before = {}) {
     std::vector<std::string> arguments = GetParam().command;
-    arguments.insert(
-        arguments.end(),
-        {"-n", absl::StrCat(kTasks), fs::absolute(Runfile("worker/adjoin-worker")), "--coordinator",
-         cluster_->address(), "--data-root", cluster_->data_root(), "--output-root", cluster_->output_root(),
-         "--state-dir", cluster_->folder() + "/workers", "--rank-binary", fs::absolute(Runfile("worker/adjoin-rank"))});
+    arguments.insert(arguments.end(), {"-n", absl::StrCat(tasks)});
+    arguments.insert(arguments.end(), before.begin(), before.end());
+    arguments.insert(arguments.end(),
+                     {fs::absolute(Runfile("worker/adjoin-worker")), "--coordinator", cluster_->address(),
+                      "--data-root", cluster_->data_root(), "--output-root", cluster_->output_root(), "--state-dir",
+                      cluster_->folder() + "/workers", "--rank-binary", fs::absolute(Runfile("worker/adjoin-rank"))});
     arguments.insert(arguments.end(), more.begin(), more.end());
     auto child = ChildProgram::Start(arguments, MpirunEnvironment(cluster_->folder()),
                                      absl::StrCat(cluster_->folder(), "/launch-", ++launches_));
     EXPECT_TRUE(child.ok()) << child.status();
     return child.ok() ? *std::move(child) : nullptr;
+  }
+  bool HasState(const std::string& worker) const {
+    return fs::exists(absl::StrCat(cluster_->folder(), "/workers/", worker, "/lock"));
   }
   // The slots of the workers that are ready, by name.
   std::map<std::string, uint32_t> Workers() {
@@ -76,6 +83,7 @@ class MpiWorkersTest : public ::testing::TestWithParam<Mpirun> {
     const Deadline deadline = Within(90);
     while (Workers() != expected && !deadline.Expired()) absl::SleepFor(absl::Milliseconds(20));
     ASSERT_EQ(Workers(), expected) << launcher.Output() << launcher.Errors();
+    for (const auto& [name, slots] : expected) EXPECT_TRUE(HasState(name)) << name;
     // They share the machine's memory.
     struct sysinfo machine = {};
     ASSERT_EQ(sysinfo(&machine), 0);
@@ -152,6 +160,27 @@ TEST_P(MpiWorkersTest, WhatTheyCannotShareIsRefused) {
     EXPECT_NE(*code, 0);
     EXPECT_THAT(launcher->Errors(), HasSubstr("a launcher has started 3 of these programs on this machine"));
   }
+}
+
+TEST_P(MpiWorkersTest, MachinesMayShareTheFolder) {
+  if (system("unshare --uts true") != 0) GTEST_SKIP() << "only root gives a process another host name";
+  const auto launch = [this](const std::string& host) {
+    return Launch({"--slots", "1", "--gpus", "none"}, /*tasks=*/1,
+                  {"/usr/bin/unshare", "--uts", "/bin/sh", "-c", "hostname \"$0\" && exec \"$@\"", host});
+  };
+  const auto one = launch("node-7"), other = launch("node-8");
+  ASSERT_NE(one, nullptr);
+  ASSERT_NE(other, nullptr);
+  const std::map<std::string, uint32_t> expected = {{"node-7", 1}, {"node-8", 1}};
+  const Deadline deadline = Within(90);
+  while (Workers() != expected && !deadline.Expired()) absl::SleepFor(absl::Milliseconds(20));
+  EXPECT_EQ(Workers(), expected) << one->Errors() << other->Errors();
+  for (const auto& [name, slots] : expected) EXPECT_TRUE(HasState(name)) << name;
+  for (ChildProgram* const launcher : {one.get(), other.get()}) {
+    launcher->Signal(SIGTERM);
+    EXPECT_TRUE(launcher->Wait(Within(90)).ok());
+  }
+  EXPECT_THAT(ProcessesLeft(cluster_->folder() + "/workers", Within(30)), IsEmpty());
 }
 
 INSTANTIATE_TEST_SUITE_P(All, MpiWorkersTest, ::testing::ValuesIn(kMpiruns),

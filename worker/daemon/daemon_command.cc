@@ -66,7 +66,7 @@ struct Flags {
   std::string cache_dir;
   int64_t cache_bytes = 0;
   std::string state_dir = "adjoin-worker-state";
-  std::string machine_state_dir;  // of several workers on this machine; empty: this is the only one
+  std::vector<std::string> machine_state_dirs;  // further folders with rates of this machine, the nearest one first
   std::string net_device;
   bool trusted_network = false;
   std::string data_port_range;
@@ -305,12 +305,16 @@ absl::StatusOr<std::unique_ptr<JoinedNode>> JoinCluster(const Flags& flags, cons
   return joined;
 }
 
+// A worker that a launcher starts keeps its state in a folder with its name, since machines may share --state-dir.
 // Where a launcher starts several of these programs on one machine, each is a worker of its own, with one slot unless
 // told otherwise: the launcher's task stands for a rank. They share what the machine has. A program with a name of its
 // own is no such task, whatever else the launcher starts.
 absl::Status ShareMachine(bool slots_given, Flags& flags) {
   if (!flags.name.empty()) return absl::OkStatus();
   ADJOIN_ASSIGN_OR_RETURN(const MachineTask task, MachineTaskOf([](const char* name) { return std::getenv(name); }));
+  const std::string host = HostName(), shared_dir = flags.state_dir;
+  flags.state_dir = StateDirOf(task, host, shared_dir);
+  if (task.launched) flags.machine_state_dirs = {shared_dir};
   if (task.tasks == 1) return absl::OkStatus();
   const std::string several = absl::StrCat("a launcher has started ", task.tasks, " of these programs on this machine");
   const std::string unshared = flags.calibrate                                                ? "--calibrate"
@@ -327,13 +331,14 @@ absl::Status ShareMachine(bool slots_given, Flags& flags) {
   if (!slots_given) flags.slots = 1;
   if (flags.memory == 0) flags.memory = MemoryForRanks() / static_cast<uint64_t>(task.tasks);
   flags.gpus = "none";  // all of them would offer the same ones
-  flags.name = absl::StrCat(HostName(), "-", task.task);
-  flags.machine_state_dir = flags.state_dir;
-  if (flags.cache_dir.empty()) flags.cache_dir = (std::filesystem::path(flags.state_dir) / "cache").string();
-  flags.state_dir = (std::filesystem::path(flags.state_dir) / absl::StrCat("task-", task.task)).string();
+  flags.name = WorkerNameOf(task, host);
+  // Where one task of this machine keeps its state: a calibration is one task.
+  flags.machine_state_dirs.insert(flags.machine_state_dirs.begin(),
+                                  (std::filesystem::path(shared_dir) / host).string());
+  if (flags.cache_dir.empty()) flags.cache_dir = (std::filesystem::path(shared_dir) / "cache" / host).string();
   LogInfo(absl::StrCat(several, ": this is worker ", flags.name, ", with ", flags.slots,
                        flags.slots == 1 ? " slot" : " slots"));
-  return MakeFolders(flags.machine_state_dir);
+  return absl::OkStatus();
 }
 
 // Answers grpc.health.v1.Health and nothing else; the coordinator needs no connection to the daemon.
@@ -419,8 +424,9 @@ absl::Status Run(const Flags& flags, const WorkerCommandOptions& options, StopSi
   ADJOIN_ASSIGN_OR_RETURN(settings.node_id, NodeId(state.path()));
   settings.state_dir = state.path();
   ADJOIN_ASSIGN_OR_RETURN(settings.rates, LoadRates(state.path()));
-  if (!settings.rates.has_value() && !flags.machine_state_dir.empty()) {
-    ADJOIN_ASSIGN_OR_RETURN(settings.rates, LoadRates(flags.machine_state_dir));
+  for (const std::string& folder : flags.machine_state_dirs) {
+    if (settings.rates.has_value()) break;
+    ADJOIN_ASSIGN_OR_RETURN(settings.rates, LoadRates(folder));
   }
   std::unique_ptr<JoinedNode> joined;
   if (!flags.join.empty()) {

@@ -1,5 +1,6 @@
 #include "worker/daemon/machine_task.h"
 
+#include <filesystem>
 #include <optional>
 #include <utility>
 
@@ -33,6 +34,7 @@ std::optional<int> TasksOnNode(absl::string_view list, int node) {
 
 absl::StatusOr<MachineTask> SlurmTask(const char* task, const char* list, const char* node_text) {
   MachineTask found;
+  found.launched = true;
   ADJOIN_ASSIGN_OR_RETURN(const int node,
                           LauncherNumber("SLURM_NODEID", node_text == nullptr ? "" : node_text, 0, kMostTasks - 1));
   const std::optional<int> tasks = TasksOnNode(list, node);
@@ -55,6 +57,7 @@ absl::StatusOr<MachineTask> MachineTaskOf(const std::function<const char*(const 
     const char* const tasks = variable(launcher.local_tasks);
     if (task == nullptr || tasks == nullptr) continue;
     MachineTask found;
+    found.launched = true;
     ADJOIN_ASSIGN_OR_RETURN(found.tasks, LauncherNumber(launcher.local_tasks, tasks, 1, kMostTasks));
     ADJOIN_ASSIGN_OR_RETURN(found.task, LauncherNumber(launcher.local_task, task, 0, found.tasks - 1));
     return found;
@@ -64,6 +67,14 @@ absl::StatusOr<MachineTask> MachineTaskOf(const std::function<const char*(const 
   const char* const list = variable("SLURM_STEP_TASKS_PER_NODE");
   if (task == nullptr || list == nullptr) return MachineTask{};
   return SlurmTask(task, list, variable("SLURM_NODEID"));
+}
+
+std::string WorkerNameOf(const MachineTask& task, const std::string& host) {
+  return task.tasks > 1 ? absl::StrCat(host, "-", task.task) : host;
+}
+
+std::string StateDirOf(const MachineTask& task, const std::string& host, const std::string& state_dir) {
+  return task.launched ? (std::filesystem::path(state_dir) / WorkerNameOf(task, host)).string() : state_dir;
 }
 
 }  // namespace adjoin

@@ -1,6 +1,7 @@
 #include "worker/daemon/machine_task.h"
 
 #include <map>
+#include <set>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -9,6 +10,7 @@
 namespace adjoin {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 absl::StatusOr<MachineTask> TaskWith(const std::map<std::string, std::string>& variables) {
@@ -18,15 +20,16 @@ absl::StatusOr<MachineTask> TaskWith(const std::map<std::string, std::string>& v
   });
 }
 
-void ExpectTask(const std::map<std::string, std::string>& variables, int task, int tasks) {
+void ExpectTask(const std::map<std::string, std::string>& variables, int task, int tasks, bool launched = true) {
   const absl::StatusOr<MachineTask> found = TaskWith(variables);
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_EQ(found->task, task);
   EXPECT_EQ(found->tasks, tasks);
+  EXPECT_EQ(found->launched, launched);
 }
 
 TEST(MachineTaskTest, IsTheLaunchersOnThisMachine) {
-  ExpectTask({}, 0, 1);
+  ExpectTask({}, 0, 1, /*launched=*/false);
   ExpectTask({{"OMPI_COMM_WORLD_LOCAL_RANK", "2"},
               {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"},
               {"OMPI_COMM_WORLD_RANK", "6"},
@@ -46,7 +49,24 @@ TEST(MachineTaskTest, IsThatOfItsNodeUnderSlurm) {
   ExpectTask(on("3", "0"), 0, 1);
   ExpectTask(on("5", "2"), 2, 3);
   // A batch script is no step.
-  ExpectTask({{"SLURM_LOCALID", "0"}, {"SLURM_TASKS_PER_NODE", "4"}, {"SLURM_NODEID", "0"}}, 0, 1);
+  ExpectTask({{"SLURM_LOCALID", "0"}, {"SLURM_TASKS_PER_NODE", "4"}, {"SLURM_NODEID", "0"}}, 0, 1,
+             /*launched=*/false);
+}
+
+TEST(MachineTaskTest, EachWorkerHasAFolderOfItsOwnWhereMachinesShareTheDisk) {
+  std::set<std::string> folders;
+  for (const std::string host : {"node-7", "node-8"}) {
+    for (const int tasks : {1, 2}) {
+      for (int i = 0; i < tasks; ++i) {
+        folders.insert(StateDirOf({/*task=*/i, tasks, /*launched=*/true}, host, "home/state"));
+      }
+    }
+  }
+  EXPECT_THAT(folders, ElementsAre("home/state/node-7", "home/state/node-7-0", "home/state/node-7-1",
+                                   "home/state/node-8", "home/state/node-8-0", "home/state/node-8-1"));
+  EXPECT_EQ(StateDirOf(MachineTask(), "node-7", "home/state"), "home/state") << "without a launcher";
+  EXPECT_EQ(WorkerNameOf({/*task=*/1, /*tasks=*/2, /*launched=*/true}, "node-7"), "node-7-1");
+  EXPECT_EQ(WorkerNameOf({/*task=*/0, /*tasks=*/1, /*launched=*/true}, "node-7"), "node-7");
 }
 
 TEST(MachineTaskTest, RefusesWhatContradictsItself) {
