@@ -75,9 +75,14 @@ absl::Status GiveTo(int folder, const std::string& path, bool named, const User&
       if (!IsOfTheCache(name)) return NotTheirs(path, user, absl::StrCat("is root's, and has '", name, "' in it"));
     }
   }
+  // The folder is closed while it is the caller's: a mode of what the user owns takes CAP_FOWNER, which
+  // deploy/adjoin-worker-root.conf leaves out.
+  if (!theirs && ((info.st_uid != geteuid() && fchown(folder, geteuid(), getegid()) != 0) || fchmod(folder, 0700) != 0))
+    return Unavailable(path, absl::StrCat("cannot be closed to all but ", user.name));
   ADJOIN_RETURN_IF_ERROR(RemoveOthersFiles(folder, path, names, user));
-  if (theirs || (fchown(folder, user.uid, user.gid) == 0 && fchmod(folder, 0700) == 0)) return absl::OkStatus();
-  return Unavailable(path, absl::StrCat("cannot be given to ", user.name));
+  if (!theirs && fchown(folder, user.uid, user.gid) != 0)
+    return Unavailable(path, absl::StrCat("cannot be given to ", user.name));
+  return absl::OkStatus();
 }
 
 }  // namespace

@@ -2,7 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/capability.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -33,6 +35,10 @@ class CacheFolderTest : public ::testing::Test {
     struct stat info;
     return lstat(path.c_str(), &info) == 0 ? info.st_uid : -1;
   }
+  static mode_t ModeOf(const std::string& path) {
+    struct stat info;
+    return lstat(path.c_str(), &info) == 0 ? info.st_mode & 07777 : -1;
+  }
   bool Has(const std::string& name) {
     return std::filesystem::exists(std::filesystem::symlink_status(path_ + "/" + name));
   }
@@ -44,14 +50,29 @@ class CacheFolderTest : public ::testing::Test {
 TEST_F(CacheFolderTest, IsMadeForOneUser) {
   ASSERT_TRUE(MakeCacheFolder(path_, false, std::nullopt).ok());
   EXPECT_EQ(OwnerOf(path_), geteuid());
-  struct stat info;
-  ASSERT_EQ(stat(path_.c_str(), &info), 0);
-  EXPECT_EQ(info.st_mode & 07777, 0700u);
+  EXPECT_EQ(ModeOf(path_), 0700u);
   const std::string file = path_ + "/file";
   std::ofstream(file) << "x";
   const absl::Status status = MakeCacheFolder(file, true, std::nullopt);
   EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr(file), HasSubstr("Not a directory")));
 }
+
+// Takes from this thread the right to change what others own, as deploy/adjoin-worker-root.conf does.
+class WithoutRightsOfOwners {
+ public:
+  WithoutRightsOfOwners() {
+    EXPECT_EQ(syscall(SYS_capget, &header_, before_), 0);
+    __user_cap_data_struct less[2] = {before_[0], before_[1]};
+    less[0].effective &= ~(uint32_t{1} << CAP_FOWNER);
+    EXPECT_EQ(syscall(SYS_capset, &header_, less), 0);
+  }
+  WithoutRightsOfOwners(const WithoutRightsOfOwners&) = delete;
+  ~WithoutRightsOfOwners() { EXPECT_EQ(syscall(SYS_capset, &header_, before_), 0); }
+
+ private:
+  __user_cap_header_struct header_ = {_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct before_[2] = {};
+};
 
 class CacheFolderOfRootTest : public CacheFolderTest {
  protected:
@@ -78,6 +99,22 @@ TEST_F(CacheFolderOfRootTest, ANewUserGetsTheFolderWithoutTheFormerUsersFiles) {
   ASSERT_TRUE(MakeCacheFolder(path_, false, bob_).ok());
   EXPECT_TRUE(Has("a.inflated"));
   EXPECT_FALSE(Has("b.inflated"));
+}
+
+TEST_F(CacheFolderOfRootTest, TheRightToChangeWhatOthersOwnIsNotNeeded) {
+  const WithoutRightsOfOwners confined;
+  ASSERT_EQ(MakeCacheFolder(path_, false, bob_), absl::OkStatus());
+  EXPECT_EQ(OwnerOf(path_), kBob);
+  EXPECT_EQ(ModeOf(path_), 0700u);
+  // Another user has it, open to all and with their group for what is made in it.
+  ASSERT_EQ(chown(path_.c_str(), 0, 0), 0);
+  ASSERT_EQ(chmod(path_.c_str(), 02777), 0);
+  ASSERT_EQ(chown(path_.c_str(), kBob + 1, kBob + 1), 0);
+  Write("a.inflated", kBob + 1);
+  ASSERT_EQ(MakeCacheFolder(path_, false, bob_), absl::OkStatus());
+  EXPECT_EQ(OwnerOf(path_), kBob);
+  EXPECT_EQ(ModeOf(path_), 0700u);
+  EXPECT_FALSE(Has("a.inflated"));
 }
 
 TEST_F(CacheFolderOfRootTest, ANamedFolderIsTakenOverOnlyWhereThatIsSafe) {
