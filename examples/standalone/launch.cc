@@ -44,6 +44,7 @@ std::string Variable(const char* name) {
 }
 
 // What the launchers call a run. Open MPI's and PMIx's names are those of the job, Slurm's of the srun within it.
+// MPICH's launcher Hydra gives no name.
 std::string RunIdFromEnvironment() {
   for (const char* name : {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "PMI_JOBID", "TORCHELASTIC_RUN_ID"}) {
     if (std::string value = Variable(name); !value.empty()) return value;
@@ -58,7 +59,8 @@ absl::Status RunRank(const Seat& seat, const Flags& flags, const std::function<a
     return absl::InvalidArgumentError(absl::StrCat(
         "what started this rank gives no ", flags.folder.empty()
                                                 ? "folder to meet the others in: --folder FOLDER, which all ranks see"
-                                                : "name of the run: --run_id NAME, another one for every run"));
+                                                : "name of the run: --run_id NAME, another one for every run, such as "
+                                                  "--run_id \"$(date +%s%N)\" under MPICH's mpirun"));
   }
   TransportOptions options;
   options.rank = seat.rank;
@@ -131,7 +133,7 @@ int Launch(int argc, char** argv, int ranks, const std::function<absl::Status(Co
   Flags flags;
   CLI::App app("One program, several ranks", std::filesystem::path(argv[0]).filename().string());
   app.add_option("--folder", flags.folder, "Where the ranks meet; all see it. Needed under mpirun and the like");
-  app.add_option("--run_id", flags.run_id, "Another name for every run; by default that of mpirun or srun");
+  app.add_option("--run_id", flags.run_id, "Another name for every run; by default that of Open MPI's mpirun, or srun");
   app.add_option("--net_devices", flags.net_devices, "Network interfaces between nodes, e.g. eth0")
       ->capture_default_str();
   app.add_option("--transport", flags.transport, "Carries the messages: a name in transport_factory.cc")

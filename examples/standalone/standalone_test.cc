@@ -1,4 +1,5 @@
-// The examples as a user runs them: real processes, started by themselves or, as far as they can tell, by mpirun.
+// The examples as a user runs them: real processes, started by themselves, by what sets the variables of a launcher, or
+// by mpirun, Open MPI's and MPICH's.
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@
 #include "absl/time/time.h"
 #include "base/deadline.h"
 #include "gtest/gtest.h"
+#include "tests/e2e/mpirun.h"
 #include "tests/harness/child_process.h"
 
 namespace adjoin {
@@ -134,6 +136,37 @@ TEST_F(StandaloneTest, TakesRanksFromOtherLaunchers) {
   }
 }
 
+class StandaloneUnderMpirunTest : public StandaloneTest, public testing::WithParamInterface<Mpirun> {
+ protected:
+  void SetUp() override { ASSERT_TRUE(std::filesystem::exists(GetParam().command[0])) << "tools/setup installs it"; }
+  // Runs halo, with what a shell makes of `more`.
+  Outcome RunHalo(const std::string& more) {
+    Strings command = {"/bin/sh", "-c", absl::StrCat("exec \"$@\" ", more), "sh"};
+    command.insert(command.end(), GetParam().command.begin(), GetParam().command.end());
+    command.insert(command.end(),
+                   {"-n", "4", std::filesystem::absolute(Program("halo")).string(), "--folder", folder_ + "/meet"});
+    return Run(command, MpirunEnvironment(folder_));
+  }
+};
+
+TEST_P(StandaloneUnderMpirunTest, ExchangesHalos) {
+  std::string run_id;
+  if (GetParam().name == "Mpich") {  // it gives a run no name
+    run_id = "--run_id \"$(date +%s%N)\"";
+    const Outcome unnamed = RunHalo("");
+    EXPECT_NE(unnamed.code, 0);
+    EXPECT_TRUE(absl::StrContains(unnamed.errors, run_id + " under MPICH's mpirun")) << unnamed.errors;
+  }
+  const Outcome halo = RunHalo(run_id);
+  EXPECT_EQ(halo.code, 0) << halo.output << halo.errors;
+  EXPECT_TRUE(absl::StrContains(halo.output, "equal;")) << halo.output;
+  EXPECT_EQ(halo.output.find("equal;"), halo.output.rfind("equal;")) << "one rank speaks";
+  EXPECT_TRUE(Names("meet").empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(All, StandaloneUnderMpirunTest, testing::ValuesIn(kMpiruns),
+                         [](const auto& info) { return info.param.name; });
+
 TEST_F(StandaloneTest, NamesTheMissingRanks) {
   const Outcome outcome = Run({Program("halo"), "--folder", folder_ + "/meet", "--run_id", "x", "--timeout", "0.1"},
                               {"RANK=1", "WORLD_SIZE=3"});
@@ -150,7 +183,8 @@ TEST_F(StandaloneTest, NamesTheFlagsForVariablesThatALauncherLeavesOut) {
   EXPECT_TRUE(absl::StrContains(outcome.errors, "--folder FOLDER")) << outcome.errors;
   outcome = Run({halo, "--folder", folder_}, {"PMI_RANK=0", "PMI_SIZE=1"});
   EXPECT_EQ(outcome.code, 1);
-  EXPECT_TRUE(absl::StrContains(outcome.errors, "--run_id NAME")) << outcome.errors;
+  EXPECT_TRUE(absl::StrContains(outcome.errors, "--run_id NAME, another one for every run, such as --run_id \"$(date"))
+      << outcome.errors;
   for (const Strings& half : {Strings{"RANK=0"},
                               {"WORLD_SIZE=4"},
                               {"RANK=4", "WORLD_SIZE=4"},
