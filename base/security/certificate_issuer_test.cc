@@ -291,6 +291,24 @@ TEST_F(CertificateIssuerTest, WhatAnEarlierListHasStaysRevoked) {
   EXPECT_THAT(why("eve.pem"), HasSubstr("was revoked on"));
 }
 
+TEST_F(CertificateIssuerTest, TheAuthorityOfTheKeySignsWhereverItStandsInTheFile) {
+  const std::string make = absl::StrCat(getenv("TEST_SRCDIR"), "/", getenv("TEST_WORKSPACE"), "/tools/make-certs ");
+  ASSERT_EQ(Shell(absl::StrCat(make, "other --server localhost && cp certs/ca.pem own.pem && ",
+                               "{ echo '# theirs'; cat other/ca.pem; echo '# ours'; cat own.pem; } > certs/ca.pem && ",
+                               make, "certs --client user bob --server example.org")),
+            0)
+      << Read("err");
+  for (const char* name : {"user-bob", "server"}) {
+    EXPECT_EQ(Shell(absl::StrCat("openssl verify -CAfile own.pem certs/", name, ".pem")), 0) << Read("err");
+    EXPECT_NE(Shell(absl::StrCat("openssl verify -CAfile other/ca.pem certs/", name, ".pem")), 0);
+  }
+  // Where none is the key's, nothing is left half made.
+  ASSERT_EQ(Shell("cp other/ca.pem certs/ca.pem"), 0);
+  EXPECT_NE(Shell(make + "certs --client user carol"), 0);
+  EXPECT_THAT(Read("err"), HasSubstr("no certificate in certs/ca.pem is that of certs/ca.key"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/certs/user-carol.key"));
+}
+
 TEST_F(CertificateIssuerTest, AKeyThatIsThereIsAskedForAgain) {
   auto own = MakeKeyAndRequest();
   ASSERT_TRUE(own.ok()) << own.status();
