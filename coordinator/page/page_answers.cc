@@ -260,7 +260,8 @@ absl::StatusOr<std::string> PageAnswers::Timeline(const Caller& caller, const st
   request.set_job_id(job);
   request.set_name(*file);
   request.set_unfinished(true);
-  ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<ArtifactStream> stream, parts_.calls.OpenArtifact(caller, request));
+  ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<ArtifactStream> stream,
+                          parts_.calls.OpenArtifact(caller, request, [this] { return stopping_.load(); }));
   TraceTimeline timeline(wanted);
   size_t bytes = 0;
   ADJOIN_RETURN_IF_ERROR(ReadStream(*stream, [&](absl::string_view part) -> absl::StatusOr<bool> {
@@ -297,7 +298,8 @@ absl::StatusOr<std::string> PageAnswers::Metrics(const Caller& caller, const std
   ADJOIN_ASSIGN_OR_RETURN(const size_t most, NumberIn(query, "most", kMetricsBytes, kMetricsBytes));
   request.set_from(from);
   request.set_from_epoch(epoch);
-  ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<ArtifactStream> stream, parts_.calls.OpenArtifact(caller, request));
+  ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<ArtifactStream> stream,
+                          parts_.calls.OpenArtifact(caller, request, [this] { return stopping_.load(); }));
   const uint64_t begin = stream->epoch() == epoch ? from : 0;
   std::string text;
   ADJOIN_RETURN_IF_ERROR(ReadStream(*stream, [&](absl::string_view bytes) {

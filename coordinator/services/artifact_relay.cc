@@ -1,8 +1,17 @@
 #include "coordinator/services/artifact_relay.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+
 namespace adjoin {
+namespace {
+
+constexpr absl::Duration kBetweenLooks = absl::Milliseconds(200);
+
+}  // namespace
 
 absl::Status ArtifactPipe::Push(ArtifactChunk chunk, Deadline deadline) {
   absl::MutexLock lock(&mutex_);
@@ -46,6 +55,39 @@ void ArtifactPipe::Cancel() {
   absl::MutexLock lock(&mutex_);
   cancelled_ = true;
   changed_.NotifyAll();
+}
+
+absl::StatusOr<ArtifactRelay::Seat> ArtifactRelay::TakeSeat(const std::string& caller, const std::string& worker,
+                                                            Deadline deadline, const std::function<bool()>& gone) {
+  const Sitter sitter = {caller, worker};
+  while (true) {
+    {
+      absl::MutexLock lock(&mutex_);
+      const auto free = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+        const auto taken = seats_.find(sitter);
+        return taken == seats_.end() || taken->second < kSeats;
+      };
+      const Deadline look = Deadline::After(std::min(kBetweenLooks, deadline.Remaining()));
+      if (left_.Wait(mutex_, look, free)) {
+        ++seats_[sitter];
+        break;
+      }
+    }
+    if (gone()) return absl::CancelledError("nobody waits for the file any more");
+    if (deadline.Expired()) {
+      return absl::ResourceExhaustedError(absl::StrCat(kSeats, " files from ", worker, " are on their way to ", caller,
+                                                       " already: ask again when one of them has come"));
+    }
+  }
+  return Seat(nullptr, [this, sitter](void* /*none*/) { LeaveSeat(sitter); });
+}
+
+void ArtifactRelay::LeaveSeat(const Sitter& sitter) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (--seats_[sitter] == 0) seats_.erase(sitter);
+  }
+  left_.NotifyAll();
 }
 
 std::shared_ptr<ArtifactPipe> ArtifactRelay::Open(const std::string& request_id) {

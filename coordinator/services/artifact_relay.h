@@ -1,9 +1,12 @@
 // Passes a file from the daemon that uploads it to the client that asked for it, a few chunks at a time.
 //
-//   std::shared_ptr<ArtifactPipe> pipe = relay.Open(request_id);          // the client's RPC, before the daemon is
-//   asked ADJOIN_ASSIGN_OR_RETURN(std::optional<ArtifactChunk> chunk, pipe->Pop(Deadline::After(absl::Seconds(30))));
+// The client's RPC, before the daemon is asked:
+//   ADJOIN_ASSIGN_OR_RETURN(ArtifactRelay::Seat seat, relay.TakeSeat("alice", "worker-0", deadline, gone));
+//   std::shared_ptr<ArtifactPipe> pipe = relay.Open(request_id);
+//   ADJOIN_ASSIGN_OR_RETURN(std::optional<ArtifactChunk> chunk, pipe->Pop(Deadline::After(absl::Seconds(30))));
 //
-//   std::shared_ptr<ArtifactPipe> pipe = relay.Take(chunk.request_id());  // the daemon's RPC
+// The daemon's RPC:
+//   std::shared_ptr<ArtifactPipe> pipe = relay.Take(chunk.request_id());
 //   ADJOIN_RETURN_IF_ERROR(pipe->Push(chunk, Deadline::After(absl::Seconds(30))));
 //   pipe->Finish(absl::OkStatus());
 //
@@ -12,10 +15,12 @@
 #define ADJOIN_COORDINATOR_SERVICES_ARTIFACT_RELAY_H_
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -52,13 +57,29 @@ class ArtifactPipe {
 
 class ArtifactRelay {
  public:
+  // How many files of one worker a caller has under way at once: a daemon sends 16, to all callers together.
+  static constexpr int kSeats = 4;
+  // One of these files, until the last copy has gone.
+  using Seat = std::shared_ptr<void>;
+
+  // Waits until the caller has a file less than that under way; `gone`, which is asked several times a second, ends the
+  // wait. The relay outlives the seat. Errors: kResourceExhausted, kCancelled.
+  absl::StatusOr<Seat> TakeSeat(const std::string& caller, const std::string& worker, Deadline deadline,
+                                const std::function<bool()>& gone);
+
   std::shared_ptr<ArtifactPipe> Open(const std::string& request_id);
   // Null where no client opened the request, or its pipe was taken already.
   std::shared_ptr<ArtifactPipe> Take(const std::string& request_id);
 
  private:
+  using Sitter = std::pair<std::string, std::string>;  // caller, worker
+
+  void LeaveSeat(const Sitter& sitter);
+
   absl::Mutex mutex_;
   std::map<std::string, std::shared_ptr<ArtifactPipe>> pipes_ ABSL_GUARDED_BY(mutex_);
+  MonotonicCondition left_;
+  std::map<Sitter, int> seats_ ABSL_GUARDED_BY(mutex_);  // that are taken
 };
 
 }  // namespace adjoin

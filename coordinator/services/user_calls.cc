@@ -47,8 +47,13 @@ ReadLogsResponse WantedOf(LogStore::Chunk chunk, const std::string& job_id, cons
 
 }  // namespace
 
-ArtifactStream::ArtifactStream(ArtifactRelay& relay, std::string request_id, CoordinationService::ArtifactSource source)
-    : relay_(relay), request_id_(std::move(request_id)), source_(std::move(source)), pipe_(relay.Open(request_id_)) {}
+ArtifactStream::ArtifactStream(ArtifactRelay& relay, std::string request_id, CoordinationService::ArtifactSource source,
+                               ArtifactRelay::Seat seat)
+    : relay_(relay),
+      request_id_(std::move(request_id)),
+      source_(std::move(source)),
+      seat_(std::move(seat)),
+      pipe_(relay.Open(request_id_)) {}
 
 ArtifactStream::~ArtifactStream() {
   pipe_->Cancel();
@@ -167,7 +172,8 @@ absl::StatusOr<ReadLogsResponse> UserCalls::LogLinesBefore(const std::string& jo
 }
 
 absl::StatusOr<std::unique_ptr<ArtifactStream>> UserCalls::OpenArtifact(const Caller& caller,
-                                                                        const GetArtifactRequest& request) {
+                                                                        const GetArtifactRequest& request,
+                                                                        const std::function<bool()>& gone) {
   using Source = CoordinationService::ArtifactSource;
   ADJOIN_ASSIGN_OR_RETURN(Source source, hub_.Look([&](CoordinationService& service) -> absl::StatusOr<Source> {
     const JobReference named = Named(request.job_id(), caller);
@@ -179,6 +185,11 @@ absl::StatusOr<std::unique_ptr<ArtifactStream>> UserCalls::OpenArtifact(const Ca
     ADJOIN_ASSIGN_OR_RETURN(const std::string plan, parts_.store.Plan(source.job));
     ADJOIN_RETURN_IF_ERROR(AddModelTensors(plan, source.send.mutable_checkpoint()));
   }
+  ArtifactRelay::Seat seat;
+  if (!caller.local) {
+    const Deadline deadline = Deadline::After(kArtifactTimeout);
+    ADJOIN_ASSIGN_OR_RETURN(seat, parts_.relay.TakeSeat(caller.name, source.worker, deadline, gone));
+  }
   std::string request_id = NewRequestId();
   CoordinatorMessage message;
   *message.mutable_header() = MakeHeader(source.epoch);
@@ -187,7 +198,8 @@ absl::StatusOr<std::unique_ptr<ArtifactStream>> UserCalls::OpenArtifact(const Ca
   source.send.set_name(request.name());  // what messages call it
   const ConnectionId connection = source.connection;
   const std::string worker = source.worker;
-  auto stream = std::make_unique<ArtifactStream>(parts_.relay, std::move(request_id), std::move(source));
+  auto stream =
+      std::make_unique<ArtifactStream>(parts_.relay, std::move(request_id), std::move(source), std::move(seat));
   if (!hub_.SendTo(connection, std::move(message))) {
     return absl::UnavailableError(absl::StrCat("worker ", worker, " is not connected"));
   }

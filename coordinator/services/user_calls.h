@@ -32,7 +32,8 @@ namespace adjoin {
 // A result of a job on its way from the daemon that has it. One thread; `relay` outlives it.
 class ArtifactStream {
  public:
-  ArtifactStream(ArtifactRelay& relay, std::string request_id, CoordinationService::ArtifactSource source);
+  ArtifactStream(ArtifactRelay& relay, std::string request_id, CoordinationService::ArtifactSource source,
+                 ArtifactRelay::Seat seat);
   // Tells the daemon that nothing more is wanted.
   ~ArtifactStream();
   ArtifactStream(const ArtifactStream&) = delete;
@@ -52,6 +53,7 @@ class ArtifactStream {
   ArtifactRelay& relay_;
   const std::string request_id_;
   const CoordinationService::ArtifactSource source_;
+  const ArtifactRelay::Seat seat_;
   const std::shared_ptr<ArtifactPipe> pipe_;
   int64_t total_ = -1, sent_ = 0;
 };
@@ -104,8 +106,11 @@ class UserCalls {
   absl::StatusOr<ReadLogsResponse> LogLinesBefore(const std::string& job_id, const ReadLogsRequest& request,
                                                   int64_t end, int64_t* begin);
 
-  // Asks the daemon that has the result for it. Errors also: as CoordinationService::FindArtifact.
-  absl::StatusOr<std::unique_ptr<ArtifactStream>> OpenArtifact(const Caller& caller, const GetArtifactRequest& request);
+  // Asks the daemon that has the result for it, when no more than ArtifactRelay::kSeats of its files are on their way
+  // to this caller. `gone`: as for ListJobs. Errors also: as CoordinationService::FindArtifact and
+  // ArtifactRelay::TakeSeat.
+  absl::StatusOr<std::unique_ptr<ArtifactStream>> OpenArtifact(const Caller& caller, const GetArtifactRequest& request,
+                                                               const std::function<bool()>& gone);
 
   // Returns the plan of the job, serialized, for one who may read its spec. Errors also: kFailedPrecondition (it has
   // none yet), kDataLoss.

@@ -355,7 +355,8 @@ grpc::Status UserService::GetArtifact(Context* context, const GetArtifactRequest
                                       grpc::ServerWriter<ArtifactChunk>* writer) {
   absl::StatusOr<Admitted> call = Admit(*context, *request, "GetArtifact");
   if (!call.ok()) return ToGrpc(call.status());
-  const absl::StatusOr<std::unique_ptr<ArtifactStream>> stream = calls_.OpenArtifact(call->caller(), *request);
+  const absl::StatusOr<std::unique_ptr<ArtifactStream>> stream =
+      calls_.OpenArtifact(call->caller(), *request, [context] { return context->IsCancelled(); });
   if (!stream.ok()) return ToGrpc(stream.status());
   const LastingCall lasting(*call, context,
                             [pipe = (*stream)->pipe()](const absl::Status& reason) { pipe->Break(reason); });

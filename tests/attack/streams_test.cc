@@ -216,6 +216,41 @@ TEST_F(StreamsTest, AUsersOwnStreamsAreBoundedAndOthersFollow) {
   EXPECT_EQ(CliAs("user-alice", {"cancel", job}).exit_code, 0);
 }
 
+TEST_F(StreamsTest, FilesThatAUserDoesNotReadHoldUpNobodyElses) {
+  const std::string alices = SubmitAs("user-alice", "succeed");
+  ASSERT_EQ(cluster_->WaitFor(alices, Within(60))->state(), SUCCEEDED);
+  const std::string bobs = SubmitAs("user-bob", "succeed");
+  ASSERT_EQ(cluster_->WaitFor(bobs, Within(60))->state(), SUCCEEDED);
+  // A client that takes nothing but the first bytes.
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 5);
+  const std::unique_ptr<Adjoin::Stub> stub =
+      Adjoin::NewStub(grpc::CreateCustomChannel(cluster_->address(), Credentials("user-alice"), arguments));
+  GetArtifactRequest request;
+  *request.mutable_header() = MakeHeader();
+  request.set_job_id(alices);
+  request.set_name("result.bin");
+  std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
+  std::vector<std::unique_ptr<grpc::ClientReader<ArtifactChunk>>> files;
+  for (int i = 0; i < 40; ++i) {
+    contexts.push_back(std::make_unique<grpc::ClientContext>());
+    files.push_back(stub->GetArtifact(contexts.back().get(), request));
+  }
+  files.front()->WaitForInitialMetadata();  // it comes with the first chunk
+  for (int i = 0; i < 3; ++i) {
+    const LocalCluster::CliResult get = CliAs("user-bob", {"get", bobs, "result.bin", "-O", "-"});
+    EXPECT_EQ(get.exit_code, 0) << get.err;
+    EXPECT_EQ(get.out.size(), 3000000);
+  }
+  for (auto& context : contexts) context->TryCancel();
+  for (auto& file : files) file->Finish();
+  const LocalCluster::CliResult own = CliAs("user-alice", {"get", alices, "result.bin", "-O", "-"});
+  EXPECT_EQ(own.exit_code, 0) << own.err;
+  EXPECT_EQ(own.out.size(), 3000000);
+}
+
 TEST_F(StreamsTest, AStreamEndsWhenItsTokenIsRevoked) {
   const std::string job = SubmitAs("user-alice", "steps-100000x5ms");
   CreateTokenRequest request;
