@@ -1,5 +1,5 @@
-// A file system that takes requests and never answers them, as one whose server is gone: a process that touches it waits
-// in the kernel, and does not even die of SIGKILL.
+// A file system that takes requests and never answers them, as one whose server is gone: a process that touches it
+// waits in the kernel, and does not even die of SIGKILL.
 //
 //   DeadFileSystem dead(data_root + "/dead");     // a folder that exists
 //   if (!dead.ok()) GTEST_SKIP() << DeadFileSystem::kNeeds;
@@ -40,7 +40,8 @@ class DeadFileSystem {
     end_ = UniqueFd(eventfd(0, EFD_CLOEXEC));
     if (fuse_.get() < 0 || end_.get() < 0 || unshare(CLONE_NEWNS) != 0) return;
     if (mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return;
-    const std::string options = "fd=" + std::to_string(fuse_.get()) + ",rootmode=40000,user_id=0,group_id=0,allow_other";
+    const std::string options =
+        "fd=" + std::to_string(fuse_.get()) + ",rootmode=40000,user_id=0,group_id=0,allow_other";
     mounted_ = mount("dead", folder_.c_str(), "fuse", MS_NOSUID | MS_NODEV, options.c_str()) == 0;
     if (mounted_) reader_ = std::thread([this] { TakeRequests(); });
   }
