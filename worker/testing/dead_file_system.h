@@ -10,6 +10,7 @@
 #ifndef ADJOIN_WORKER_TESTING_DEAD_FILE_SYSTEM_H_
 #define ADJOIN_WORKER_TESTING_DEAD_FILE_SYSTEM_H_
 
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/fuse.h>
 #include <poll.h>
@@ -39,7 +40,8 @@ class DeadFileSystem {
     fuse_ = UniqueFd(open("/dev/fuse", O_RDWR | O_CLOEXEC));
     end_ = UniqueFd(eventfd(0, EFD_CLOEXEC));
     if (fuse_.get() < 0 || end_.get() < 0 || unshare(CLONE_NEWNS) != 0) return;
-    if (mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return;
+    // In a chroot, "/" is no mount point.
+    if (mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 && errno != EINVAL) return;
     const std::string options =
         "fd=" + std::to_string(fuse_.get()) + ",rootmode=40000,user_id=0,group_id=0,allow_other";
     mounted_ = mount("dead", folder_.c_str(), "fuse", MS_NOSUID | MS_NODEV, options.c_str()) == 0;
