@@ -20,7 +20,7 @@ import socket
 import subprocess
 import time
 
-UNITS = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
+UNITS = {"": 1, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 
 
 def run(*command, check=True, **more):
@@ -75,8 +75,8 @@ class PodNetwork:
 
 
 def bytes_of(quantity):
-    number, unit = re.fullmatch(r"(\d+)(Ki|Mi|Gi)", quantity).groups()
-    return int(number) * UNITS[unit]
+    number, unit = re.fullmatch(r"([\d.]+)([A-Za-z]*)", quantity).groups()
+    return int(float(number) * UNITS[unit])
 
 
 class PodProcess:

@@ -22,7 +22,7 @@ helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version }}
 {{- end -}}
 
 {{- define "adjoin.image" -}}
-{{ .Values.image.repository }}:{{ .Values.image.tag }}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end -}}
 
 {{/* What every pod here is: no root, no rights, no access to the cluster's API. */}}
@@ -49,6 +49,25 @@ allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
 capabilities:
   drop: [ALL]
+{{- end -}}
+
+{{/* A quantity as Kubernetes reads it. Helm hands over a number of a file as a float, whose text may be 1.7e+10. */}}
+{{- define "adjoin.quantity" -}}
+{{- if kindIs "string" . -}}
+{{- . -}}
+{{- else if eq (float64 .) (floor .) -}}
+{{- int64 . -}}
+{{- else -}}
+{{- . -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The bytes of a quantity of memory, a whole number. */}}
+{{- define "adjoin.bytes" -}}
+{{- $text := include "adjoin.quantity" . -}}
+{{- $unit := regexFind "[A-Za-z]*$" $text -}}
+{{- $units := dict "" 1 "m" 0.001 "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 -}}
+{{- mulf (float64 (trimSuffix $unit $text)) (float64 (get $units $unit)) | floor | int64 -}}
 {{- end -}}
 
 {{/* The names of the workers that cert-manager makes certificates for, as a JSON list. */}}
