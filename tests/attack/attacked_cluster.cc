@@ -111,7 +111,7 @@ absl::Status AttackedCluster::CheckUse() {
     if (found == now.end()) return absl::InternalError(absl::StrCat(name, " has ended"));
     const ProcessUse& use = found->second;
     if (use.memory_bytes > before.memory_bytes + limits_.memory_bytes ||
-        use.descriptors > before.descriptors + limits_.descriptors) {
+        use.descriptors > before.descriptors + limits_.descriptors || use.threads > before.threads + limits_.threads) {
       return absl::ResourceExhaustedError(absl::StrCat(
           name, " has ", use.memory_bytes >> 20, " MiB, ", use.descriptors, " descriptors, ", use.threads,
           " threads; before: ", before.memory_bytes >> 20, " MiB, ", before.descriptors, ", ", before.threads));

@@ -38,6 +38,7 @@ struct AttackLimits {
   double list_seconds = 1;           // for one answer to ListJobs
   int64_t memory_bytes = 256 << 20;  // more than before the attack, of each program
   int descriptors = 100;             // likewise
+  int threads = 100;                 // likewise
   double settle_seconds = 30;        // in which the figures have to come down
 };
 
