@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -306,6 +307,25 @@ TEST(AbandonedProcessesTest, CountsThoseThatLive) {
   EXPECT_THAT(abandoned.Count(), ElementsAre(Pair("/", 1)));
   EXPECT_EQ(waitpid(pids[0], nullptr, WNOHANG), -1) << "it is reaped";
   kill(pids[1], SIGKILL);
+}
+
+// A lock that one thread holds at another's fork is never released in the child.
+TEST(ProcessSpawnerTest, StartsProgramsOnManyThreadsAtOnce) {
+  SpawnRequest request;
+  request.binary = "/bin/true";
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&request] {
+      for (int round = 0; round < 100; ++round) {
+        const absl::StatusOr<ChildProcess> child = Spawn(request);
+        ASSERT_TRUE(child.ok()) << child.status();
+        int status = -1;
+        EXPECT_EQ(waitpid(child->pid, &status, 0), child->pid);
+        EXPECT_EQ(status, 0);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 TEST(ProcessSpawnerTest, NamesTheFolderOrTheProgramThatIsGone) {

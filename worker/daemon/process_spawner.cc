@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/mempolicy.h>
+#include <poll.h>
 #include <pwd.h>
 #include <sched.h>
 #include <signal.h>
@@ -17,11 +18,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <fstream>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "base/deadline.h"
 #include "base/errno_status.h"
 #include "base/status_macros.h"
 
@@ -29,6 +33,7 @@ namespace adjoin {
 namespace {
 
 constexpr int kBitsOfWord = 8 * sizeof(unsigned long);
+constexpr absl::Duration kStart = absl::Seconds(60);  // of a program
 
 struct Pipe {
   UniqueFd read, write;
@@ -72,6 +77,16 @@ bool BecomeUser(const User& user) {
          syscall(SYS_setresuid, user.uid, user.uid, user.uid) == 0;
 }
 
+// The C library's sigaction waits for a lock that another thread may have held at the fork (glibc 2.41 has one for
+// SIGABRT).
+void SetSignalHandler(int number, void (*handler)(int)) {
+  struct {
+    void (*handler)(int);
+    unsigned long others[7];  // NOLINT: flags, restorer and mask, in any order
+  } action = {handler, {}};
+  syscall(SYS_rt_sigaction, number, &action, nullptr, sizeof(uint64_t));
+}
+
 // Runs in the child, between fork and exec: only calls that are safe after a fork of a process with many threads, and
 // no allocation. Returns only where it fails, with errno.
 Step BecomeProgram(const Prepared& prepared) {
@@ -99,11 +114,8 @@ Step BecomeProgram(const Prepared& prepared) {
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  struct sigaction initial = {};
-  initial.sa_handler = SIG_DFL;
-  for (int number = 1; number < NSIG; ++number) sigaction(number, &initial, nullptr);
-  initial.sa_handler = SIG_IGN;
-  if (request.ignores_sigterm) sigaction(SIGTERM, &initial, nullptr);
+  for (int number = 1; number < NSIG; ++number) SetSignalHandler(number, SIG_DFL);
+  if (request.ignores_sigterm) SetSignalHandler(SIGTERM, SIG_IGN);
   // Libraries open files and sockets of the daemon without O_CLOEXEC.
   syscall(SYS_close_range, 3, ~0U, CLOSE_RANGE_CLOEXEC);
   execve(request.binary.c_str(), prepared.arguments, prepared.environment);
@@ -183,10 +195,19 @@ absl::StatusOr<ChildProcess> Spawn(const SpawnRequest& request) {
   }
   failure.write.reset();
   Failure failed;
-  ssize_t got;
+  pollfd begun = {failure.read.get(), POLLIN, 0};
+  const Deadline deadline = Deadline::After(kStart);
+  int ready;
   do {
-    got = read(failure.read.get(), &failed, sizeof(failed));
-  } while (got < 0 && errno == EINTR);
+    ready = poll(&begun, 1, static_cast<int>(absl::ToInt64Milliseconds(deadline.Remaining())));
+  } while (ready < 0 && errno == EINTR);
+  if (ready == 0) {
+    kill(pid, SIGKILL);
+    waitpid(pid, nullptr, WNOHANG);  // it may wait in the kernel, for a file system that does not answer
+    return absl::UnavailableError(absl::StrCat(request.binary, " has not started within ", absl::FormatDuration(kStart),
+                                               ": does its file system answer?"));
+  }
+  const ssize_t got = read(failure.read.get(), &failed, sizeof(failed));
   if (got == sizeof(failed)) {
     waitpid(pid, nullptr, 0);
     return ErrorOf(failed, request);

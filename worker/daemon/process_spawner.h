@@ -52,8 +52,9 @@ struct ChildProcess {
 };
 
 // Linux kills the child when the calling *thread* ends, so call it from a thread that lives as long as the daemon.
-// Errors: kUnavailable (no processes or descriptors left), kNotFound, kPermissionDenied (the program cannot be run, or
-// its working directory not entered; the message tells which, and the reason).
+// Errors: kUnavailable (no processes or descriptors left; the program is not there within a minute), kNotFound,
+// kPermissionDenied (the program cannot be run, or its working directory not entered; the message tells which, and the
+// reason).
 absl::StatusOr<ChildProcess> Spawn(const SpawnRequest& request);
 
 // Returns the part of the daemon's own environment that a rank gets: PATH, HOME, LANG, UCX_*, OMP_NUM_THREADS (1 unless
