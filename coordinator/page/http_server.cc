@@ -214,9 +214,10 @@ struct HttpCallbacks {
   static void OpenOrClose(void* self, MHD_Connection* connection, void** context, MHD_ConnectionNotificationCode code) {
     OpenConnections& open = *static_cast<HttpServer*>(self)->open_;
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-      const auto* socket = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+      // From libmicrohttpd 1.0 on, an answer lasts until the next question only.
+      const int socket = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
       const auto* address = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-      *context = open.Opened(socket->connect_fd, address == nullptr ? nullptr : address->client_addr);
+      *context = open.Opened(socket, address == nullptr ? nullptr : address->client_addr);
     } else {
       open.Closed(static_cast<OpenConnections::Connection*>(*context));
       *context = nullptr;
