@@ -20,6 +20,7 @@ namespace {
 constexpr int kMostInOneStep = 1000;
 constexpr int kMostInFirstStep = 64;  // ranks of a job
 constexpr absl::Duration kLongestStep = absl::Milliseconds(1);
+constexpr absl::Duration kRecent = absl::Milliseconds(100);
 // Bytes that an element of a list takes besides its own.
 constexpr size_t kBytesAround = 8;
 
@@ -177,6 +178,16 @@ absl::StatusOr<JobSummary> ClusterReport::Summary(const JobReference& reference)
   if (!job.ok()) return job.status();
   ReasonContext context;
   return Summarize(**job, context);
+}
+
+absl::StatusOr<JobSummary> ClusterReport::RecentSummary(const JobReference& reference) {
+  absl::StatusOr<const JobRecord*> job = parts_.jobs.Resolve(reference);
+  if (!job.ok()) return job.status();
+  if (parts_.options.Now() - recent_at_ > kRecent) {
+    recent_ = ReasonContext();
+    recent_at_ = parts_.options.Now();
+  }
+  return Summarize(**job, recent_);
 }
 
 absl::StatusOr<DescribeJobResponse> ClusterReport::Describe(const JobReference& reference) const {

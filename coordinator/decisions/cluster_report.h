@@ -15,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "coordinator/decisions/attempts.h"
 #include "coordinator/decisions/checkpoint_homes.h"
 #include "coordinator/decisions/cluster_snapshot.h"
@@ -74,6 +75,8 @@ class ClusterReport {
   bool Continue(JobDescription& made) const;
   absl::StatusOr<DescribeJobResponse> Describe(const JobReference& reference) const;
   absl::StatusOr<JobSummary> Summary(const JobReference& reference) const;
+  // As Summary, but why the job waits may be as it was a tenth of a second ago: thousands may ask for jobs that wait.
+  absl::StatusOr<JobSummary> RecentSummary(const JobReference& reference);
   absl::StatusOr<ArtifactSource> FindArtifact(const JobReference& reference, const GetArtifactRequest& request) const;
   ClusterSnapshot Snapshot() const;
   // Adds to the snapshot for about a millisecond. True where it is complete.
@@ -103,6 +106,8 @@ class ClusterReport {
   std::string UnfitReason() const;
 
   const Parts parts_;
+  ReasonContext recent_;
+  absl::Duration recent_at_ = -absl::InfiniteDuration();
 };
 
 }  // namespace adjoin

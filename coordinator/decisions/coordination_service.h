@@ -150,6 +150,8 @@ class CoordinationService {
   // For predictions of jobs whose nodes are not chosen yet (RateBook::OfMost).
   std::shared_ptr<const RateTable> RatesOfMost() const { return rates_.OfMost(); }
   absl::StatusOr<JobSummary> Summary(const JobReference& reference) { return report_.Summary(reference); }
+  // As Summary, but why the job waits may be as it was a tenth of a second ago.
+  absl::StatusOr<JobSummary> RecentSummary(const JobReference& reference) { return report_.RecentSummary(reference); }
   // True where the job has ended, and no daemon has a process of it any more: nothing new will come.
   bool Settled(const std::string& job_id);
 

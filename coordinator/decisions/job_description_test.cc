@@ -71,6 +71,23 @@ TEST_F(JobDescriptionTest, WhereTheNextAttemptBeginsMeanwhileTheRanksAreItsOwn) 
   for (const RankStatus& rank : made.response.rank()) EXPECT_NE(rank.state(), ready) << rank.rank();
 }
 
+TEST_F(JobDescriptionTest, WhyJobsWaitIsFoundOutOnceForAllWhoAskInATenthOfASecond) {
+  Connect(1, "worker-0", 1);
+  const std::string running = Submit(Spec("running", 1));
+  const std::string waits = Submit(Spec("waits", 2));
+  const std::string larger = Submit(Spec("larger", 9));
+  const auto reason = [&](const std::string& job) { return service_->RecentSummary(job)->reason(); };
+  EXPECT_EQ(reason(waits), Job(waits).reason());
+  const std::string before = Job(larger).reason();
+  Connect(2, "worker-1", 5);
+  EXPECT_EQ(service_->RecentSummary(waits)->state(), STARTING) << "what it is itself is never old";
+  EXPECT_NE(Job(larger).reason(), before);
+  EXPECT_EQ(reason(larger), before);
+  now_ += absl::Milliseconds(101);
+  EXPECT_EQ(reason(larger), Job(larger).reason());
+  EXPECT_EQ(service_->RecentSummary("job-99").status().code(), absl::StatusCode::kNotFound);
+}
+
 TEST_F(JobDescriptionTest, AJobThatIsForgottenMeanwhileIsAnError) {
   options_.keep_jobs = 1;
   Restart();

@@ -133,7 +133,7 @@ absl::StatusOr<std::string> UserCalls::Trace(const Caller& caller, const TraceJo
 }
 
 absl::StatusOr<JobSummary> UserCalls::Find(const Caller& caller, const std::string& job) {
-  return hub_.LookAtCommitted([&](CoordinationService& service) { return service.Summary(Named(job, caller)); });
+  return hub_.LookAtCommitted([&](CoordinationService& service) { return service.RecentSummary(Named(job, caller)); });
 }
 
 absl::StatusOr<std::vector<JobEvent>> UserCalls::Events(const std::string& job_id, uint64_t after) {
@@ -142,7 +142,7 @@ absl::StatusOr<std::vector<JobEvent>> UserCalls::Events(const std::string& job_i
 
 absl::StatusOr<JobSummary> UserCalls::FindLog(const Caller& caller, const ReadLogsRequest& request) {
   ADJOIN_ASSIGN_OR_RETURN(JobSummary summary, hub_.Look([&](CoordinationService& service) {
-    return service.Summary(Named(request.job_id(), caller));
+    return service.RecentSummary(Named(request.job_id(), caller));
   }));
   const std::string& id = summary.job_id();
   ADJOIN_RETURN_IF_ERROR(MayRead(caller, summary.owner(), id, "the log"));
@@ -177,7 +177,7 @@ absl::StatusOr<std::unique_ptr<ArtifactStream>> UserCalls::OpenArtifact(const Ca
   using Source = CoordinationService::ArtifactSource;
   ADJOIN_ASSIGN_OR_RETURN(Source source, hub_.Look([&](CoordinationService& service) -> absl::StatusOr<Source> {
     const JobReference named = Named(request.job_id(), caller);
-    ADJOIN_ASSIGN_OR_RETURN(const JobSummary job, service.Summary(named));
+    ADJOIN_ASSIGN_OR_RETURN(const JobSummary job, service.RecentSummary(named));
     ADJOIN_RETURN_IF_ERROR(MayRead(caller, job.owner(), job.job_id(), "a result"));
     return service.FindArtifact(named, request);
   }));

@@ -292,7 +292,7 @@ grpc::Status UserService::FollowJob(Context* context, const FollowJobRequest* re
   if (!call.ok()) return ToGrpc(call.status());
   const LastingCall lasting(*call, context);
   auto found =
-      hub_.Look([&](CoordinationService& service) { return service.Summary(Named(*request, call->caller())); });
+      hub_.Look([&](CoordinationService& service) { return service.RecentSummary(Named(*request, call->caller())); });
   if (!found.ok()) return ToGrpc(found.status());
   const std::string id = found->job_id();  // a name may come to mean a later job
   JobWatch watch(hub_.watches(), id);
@@ -300,7 +300,7 @@ grpc::Status UserService::FollowJob(Context* context, const FollowJobRequest* re
   JobState last_state = JOB_STATE_UNSPECIFIED;
   Deadline next_progress = Deadline::After(absl::ZeroDuration());
   while (lasting.GoesOn(context)) {
-    auto summary = hub_.LookAtCommitted([&](CoordinationService& service) { return service.Summary(id); });
+    auto summary = hub_.LookAtCommitted([&](CoordinationService& service) { return service.RecentSummary(id); });
     if (!summary.ok()) return ToGrpc(summary.status());
     std::string serialized = summary->SerializeAsString();
     const bool changed = serialized != last_sent;
