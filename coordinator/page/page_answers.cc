@@ -38,6 +38,7 @@ constexpr size_t kRows = 50;  // where the query names no number
 constexpr size_t kMostJobName = 256;
 constexpr size_t kMostValue = 2000;  // bytes of a value that differs
 constexpr absl::Duration kFileLimit = absl::Seconds(10);
+constexpr absl::Duration kSeatLimit = absl::Seconds(1);  // few threads answer browsers
 constexpr uint64_t kMostRank = 1 << 20;
 
 std::string TextOf(const Json& json) {
@@ -117,7 +118,7 @@ std::string PageAnswers::Me(const Caller& caller, bool token) const {
 }
 
 absl::StatusOr<ListJobsResponse> PageAnswers::List(const ListJobsRequest& request) const {
-  return parts_.calls.ListJobs("the page", request, [this] { return stopping_.load(); });
+  return parts_.calls.ListJobs("the page", request, Stops());
 }
 
 absl::StatusOr<std::string> PageAnswers::Jobs(const Fields& query) {
@@ -159,7 +160,7 @@ absl::StatusOr<DescribeJobResponse> PageAnswers::Described(const Caller& caller,
   ADJOIN_RETURN_IF_ERROR(CheckName(job));
   DescribeJobRequest request;
   request.set_job_id(job);
-  return parts_.calls.DescribeJob(caller, request, [this] { return stopping_.load(); });
+  return parts_.calls.DescribeJob(caller, request, Stops());
 }
 
 absl::StatusOr<std::string> PageAnswers::Job(const Caller& caller, const std::string& job, const Fields& query) const {
@@ -261,7 +262,7 @@ absl::StatusOr<std::string> PageAnswers::Timeline(const Caller& caller, const st
   request.set_name(*file);
   request.set_unfinished(true);
   ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<ArtifactStream> stream,
-                          parts_.calls.OpenArtifact(caller, request, [this] { return stopping_.load(); }));
+                          parts_.calls.OpenArtifact(caller, request, Stops(), kSeatLimit));
   TraceTimeline timeline(wanted);
   size_t bytes = 0;
   ADJOIN_RETURN_IF_ERROR(ReadStream(*stream, [&](absl::string_view part) -> absl::StatusOr<bool> {
@@ -299,7 +300,7 @@ absl::StatusOr<std::string> PageAnswers::Metrics(const Caller& caller, const std
   request.set_from(from);
   request.set_from_epoch(epoch);
   ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<ArtifactStream> stream,
-                          parts_.calls.OpenArtifact(caller, request, [this] { return stopping_.load(); }));
+                          parts_.calls.OpenArtifact(caller, request, Stops(), kSeatLimit));
   const uint64_t begin = stream->epoch() == epoch ? from : 0;
   std::string text;
   ADJOIN_RETURN_IF_ERROR(ReadStream(*stream, [&](absl::string_view bytes) {

@@ -94,6 +94,11 @@ class PageAnswers {
                           const std::function<absl::StatusOr<bool>(absl::string_view bytes)>& take) const;
 
   const Parts parts_;
+  // For calls that ask whether anybody still waits for them.
+  std::function<bool()> Stops() const {
+    return [this] { return stopping_.load(); };
+  }
+
   std::atomic<bool> stopping_{false};
   ListCache lists_;
   PlanPictures pictures_;

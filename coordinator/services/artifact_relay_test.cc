@@ -45,13 +45,15 @@ TEST_F(ArtifactSeatsTest, AreBoundedForEachCallerAndWorker) {
 
 TEST_F(ArtifactSeatsTest, AreWaitedFor) {
   FillSeatsOf("alice");
-  absl::Notification begun;
+  absl::Notification waits;
   absl::StatusOr<ArtifactRelay::Seat> next;
   std::thread waiter([&] {
-    begun.Notify();
-    next = relay_.TakeSeat("alice", "worker-0", Within(60), &Never);
+    next = relay_.TakeSeat("alice", "worker-0", Within(60), [&waits] {
+      if (!waits.HasBeenNotified()) waits.Notify();
+      return false;
+    });
   });
-  begun.WaitForNotification();
+  waits.WaitForNotification();
   taken_.pop_back();
   waiter.join();
   EXPECT_TRUE(next.ok()) << next.status();

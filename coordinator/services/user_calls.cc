@@ -173,22 +173,24 @@ absl::StatusOr<ReadLogsResponse> UserCalls::LogLinesBefore(const std::string& jo
 
 absl::StatusOr<std::unique_ptr<ArtifactStream>> UserCalls::OpenArtifact(const Caller& caller,
                                                                         const GetArtifactRequest& request,
-                                                                        const std::function<bool()>& gone) {
+                                                                        const std::function<bool()>& gone,
+                                                                        absl::Duration wait) {
   using Source = CoordinationService::ArtifactSource;
-  ADJOIN_ASSIGN_OR_RETURN(Source source, hub_.Look([&](CoordinationService& service) -> absl::StatusOr<Source> {
+  const auto find = [&](CoordinationService& service) -> absl::StatusOr<Source> {
     const JobReference named = Named(request.job_id(), caller);
     ADJOIN_ASSIGN_OR_RETURN(const JobSummary job, service.RecentSummary(named));
     ADJOIN_RETURN_IF_ERROR(MayRead(caller, job.owner(), job.job_id(), "a result"));
     return service.FindArtifact(named, request);
-  }));
+  };
+  ADJOIN_ASSIGN_OR_RETURN(Source source, hub_.Look(find));
+  ArtifactRelay::Seat seat;
+  if (!caller.local) {
+    ADJOIN_ASSIGN_OR_RETURN(seat, parts_.relay.TakeSeat(caller.name, source.worker, Deadline::After(wait), gone));
+    ADJOIN_ASSIGN_OR_RETURN(source, hub_.Look(find));  // the worker may have connected again meanwhile
+  }
   if (source.needs_model) {
     ADJOIN_ASSIGN_OR_RETURN(const std::string plan, parts_.store.Plan(source.job));
     ADJOIN_RETURN_IF_ERROR(AddModelTensors(plan, source.send.mutable_checkpoint()));
-  }
-  ArtifactRelay::Seat seat;
-  if (!caller.local) {
-    const Deadline deadline = Deadline::After(kArtifactTimeout);
-    ADJOIN_ASSIGN_OR_RETURN(seat, parts_.relay.TakeSeat(caller.name, source.worker, deadline, gone));
   }
   std::string request_id = NewRequestId();
   CoordinatorMessage message;

@@ -106,11 +106,12 @@ class UserCalls {
   absl::StatusOr<ReadLogsResponse> LogLinesBefore(const std::string& job_id, const ReadLogsRequest& request,
                                                   int64_t end, int64_t* begin);
 
-  // Asks the daemon that has the result for it, when no more than ArtifactRelay::kSeats of its files are on their way
-  // to this caller. `gone`: as for ListJobs. Errors also: as CoordinationService::FindArtifact and
-  // ArtifactRelay::TakeSeat.
+  // Asks the daemon that has the result for it. Where as many of its files are on their way to this caller as may be
+  // (ArtifactRelay::kSeats), it waits for one of them for `wait`. `gone`: as for ListJobs. Errors also: as
+  // CoordinationService::FindArtifact and ArtifactRelay::TakeSeat.
   absl::StatusOr<std::unique_ptr<ArtifactStream>> OpenArtifact(const Caller& caller, const GetArtifactRequest& request,
-                                                               const std::function<bool()>& gone);
+                                                               const std::function<bool()>& gone,
+                                                               absl::Duration wait = absl::Seconds(30));
 
   // Returns the plan of the job, serialized, for one who may read its spec. Errors also: kFailedPrecondition (it has
   // none yet), kDataLoss.

@@ -84,6 +84,11 @@ grpc::Status Answer(absl::StatusOr<Response> made, Response* response) {
   return grpc::Status::OK;
 }
 
+// Whether the client has given the call up.
+std::function<bool()> GoneFrom(const grpc::ServerContextBase* context) {
+  return [context] { return context->IsCancelled(); };
+}
+
 }  // namespace
 
 template <typename Request>
@@ -142,16 +147,14 @@ grpc::Status UserService::Submit(Context* context, const SubmitRequest* request,
 grpc::Status UserService::ListJobs(Context* context, const ListJobsRequest* request, ListJobsResponse* response) {
   absl::StatusOr<Admitted> call = Admit(*context, *request, "ListJobs");
   if (!call.ok()) return ToGrpc(call.status());
-  const auto gone = [context] { return context->IsCancelled(); };
-  return Answer(calls_.ListJobs(call->caller().name, *request, gone), response);
+  return Answer(calls_.ListJobs(call->caller().name, *request, GoneFrom(context)), response);
 }
 
 grpc::Status UserService::DescribeJob(Context* context, const DescribeJobRequest* request,
                                       DescribeJobResponse* response) {
   absl::StatusOr<Admitted> call = Admit(*context, *request, "DescribeJob");
   if (!call.ok()) return ToGrpc(call.status());
-  const auto gone = [context] { return context->IsCancelled(); };
-  return Answer(calls_.DescribeJob(call->caller(), *request, gone), response);
+  return Answer(calls_.DescribeJob(call->caller(), *request, GoneFrom(context)), response);
 }
 
 grpc::Status UserService::CancelJob(Context* context, const CancelJobRequest* request, CancelJobResponse* response) {
@@ -356,7 +359,7 @@ grpc::Status UserService::GetArtifact(Context* context, const GetArtifactRequest
   absl::StatusOr<Admitted> call = Admit(*context, *request, "GetArtifact");
   if (!call.ok()) return ToGrpc(call.status());
   const absl::StatusOr<std::unique_ptr<ArtifactStream>> stream =
-      calls_.OpenArtifact(call->caller(), *request, [context] { return context->IsCancelled(); });
+      calls_.OpenArtifact(call->caller(), *request, GoneFrom(context));
   if (!stream.ok()) return ToGrpc(stream.status());
   const LastingCall lasting(*call, context,
                             [pipe = (*stream)->pipe()](const absl::Status& reason) { pipe->Break(reason); });

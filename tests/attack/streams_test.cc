@@ -234,18 +234,25 @@ TEST_F(StreamsTest, FilesThatAUserDoesNotReadHoldUpNobodyElses) {
   request.set_name("result.bin");
   std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
   std::vector<std::unique_ptr<grpc::ClientReader<ArtifactChunk>>> files;
+  const absl::Time begin = absl::Now();
   for (int i = 0; i < 40; ++i) {
     contexts.push_back(std::make_unique<grpc::ClientContext>());
     files.push_back(stub->GetArtifact(contexts.back().get(), request));
+    if (i < 4) files.back()->WaitForInitialMetadata();  // it comes with the first chunk
   }
-  files.front()->WaitForInitialMetadata();  // it comes with the first chunk
+  ASSERT_LT(absl::Now() - begin, absl::Seconds(25));
   for (int i = 0; i < 3; ++i) {
     const LocalCluster::CliResult get = CliAs("user-bob", {"get", bobs, "result.bin", "-O", "-"});
     EXPECT_EQ(get.exit_code, 0) << get.err;
     EXPECT_EQ(get.out.size(), 3000000);
   }
+  ArtifactChunk chunk;
+  EXPECT_FALSE(files[4]->Read(&chunk));
+  EXPECT_THAT(files[4]->Finish().error_message(), HasSubstr("4 files from worker-0 are on their way to alice already"));
   for (auto& context : contexts) context->TryCancel();
-  for (auto& file : files) file->Finish();
+  for (size_t i = 0; i < files.size(); ++i) {
+    if (i != 4) files[i]->Finish();
+  }
   const LocalCluster::CliResult own = CliAs("user-alice", {"get", alices, "result.bin", "-O", "-"});
   EXPECT_EQ(own.exit_code, 0) << own.err;
   EXPECT_EQ(own.out.size(), 3000000);
