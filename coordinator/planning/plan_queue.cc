@@ -109,14 +109,17 @@ bool PlanQueue::Remove(uint64_t ticket) {
 bool PlanQueue::MayGoOn(uint64_t ticket) {
   auto it = under_way_.find(ticket);
   if (it == under_way_.end() || it->second.is_long) return true;
-  if (Owner& owner = owners_[it->second.owner]; LeavesEnough(owner)) {
+  const std::string& name = it->second.owner;
+  if (Owner& owner = owners_[name]; LeavesEnough(owner)) {
     it->second.is_long = true;
     ++owner.long_under_way;
     ++long_under_way_;
     return true;
   }
-  return std::none_of(owners_.begin(), owners_.end(),
-                      [](const auto& owner) { return !owner.second.waiting[0].empty(); });
+  return std::none_of(owners_.begin(), owners_.end(), [&](const auto& other) {
+    return !other.second.waiting[0].empty() ||
+           (other.first != name && !other.second.waiting[1].empty() && LeavesEnough(other.second));
+  });
 }
 
 PlanQueue::Entry PlanQueue::AsLong(Entry entry) const {

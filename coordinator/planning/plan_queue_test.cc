@@ -129,6 +129,20 @@ TEST_F(PlanQueueTest, AShortPlanThatTurnsOutToBeLongCountsAsOne) {
   EXPECT_TRUE(queue_.MayGoOn(3));
 }
 
+TEST_F(PlanQueueTest, OneThatTurnsOutToBeLongMakesRoomForALongOneOfAnother) {
+  for (uint64_t ticket : {1, 2, 3}) Add(ticket, "alice", 5);
+  EXPECT_THAT(Begun(), ElementsAre(1, 2, 3));
+  for (uint64_t ticket : {1, 2, 3}) EXPECT_TRUE(queue_.MayGoOn(ticket));
+  Add(4, "alice", kLong);
+  EXPECT_TRUE(queue_.MayGoOn(2)) << "her own wait for her others";
+  Add(11, "bob", kLong);
+  EXPECT_TRUE(queue_.MayGoOn(1)) << "she may have one";
+  EXPECT_FALSE(queue_.MayGoOn(2));
+  queue_.End(2, now_);
+  EXPECT_THAT(Begun(), ElementsAre(11));
+  EXPECT_TRUE(queue_.MayGoOn(3)) << "nobody else waits";
+}
+
 TEST_F(PlanQueueTest, EachOwnerHasALimit) {
   for (uint64_t ticket = 1; ticket <= 12; ++ticket) Add(ticket, "alice", 5);
   const absl::Status refused = queue_.Add({.ticket = 13, .owner = "alice", .bytes = 10});
