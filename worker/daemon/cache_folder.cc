@@ -79,7 +79,8 @@ absl::Status GiveTo(int folder, const std::string& path, bool named, const User&
   // deploy/adjoin-worker-root.conf leaves out.
   if (!theirs && ((info.st_uid != geteuid() && fchown(folder, geteuid(), getegid()) != 0) || fchmod(folder, 0700) != 0))
     return Unavailable(path, absl::StrCat("cannot be closed to all but ", user.name));
-  ADJOIN_RETURN_IF_ERROR(RemoveOthersFiles(folder, path, names, user));
+  ADJOIN_ASSIGN_OR_RETURN(const std::vector<std::string> left, NamesIn(folder, path));  // nobody adds any from now on
+  ADJOIN_RETURN_IF_ERROR(RemoveOthersFiles(folder, path, left, user));
   if (!theirs && fchown(folder, user.uid, user.gid) != 0)
     return Unavailable(path, absl::StrCat("cannot be given to ", user.name));
   return absl::OkStatus();

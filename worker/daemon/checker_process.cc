@@ -13,7 +13,6 @@
 #include "base/status_macros.h"
 #include "proto/message_limits.h"
 #include "worker/daemon/data_check_child.h"
-#include "worker/daemon/mount_points.h"
 
 namespace adjoin {
 namespace {
@@ -129,13 +128,13 @@ CheckerProcess::Outcome CheckerProcess::Check(const ProbeData& request, Deadline
   return outcome;
 }
 
-void CheckerProcess::Kill(AbandonedProcesses& abandoned, const std::string& path) && {
+void CheckerProcess::Kill(AbandonedProcesses& abandoned, const std::string& mount_point) && {
   kill(-child_.pid, SIGKILL);
   pollfd dead = {child_.pidfd.get(), POLLIN, 0};
   const Deadline deadline = Deadline::After(kDies);
   while (poll(&dead, 1, Milliseconds(deadline)) < 0 && !deadline.Expired()) {
   }
-  if (!ReapIfDead(child_)) abandoned.Add(std::move(child_), path.empty() ? "" : MountPoints::Read().Of(path));
+  if (!ReapIfDead(child_)) abandoned.Add(std::move(child_), mount_point);
 }
 
 }  // namespace adjoin

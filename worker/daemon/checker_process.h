@@ -39,8 +39,8 @@ class CheckerProcess {
   // kAnswered only.
   Outcome Check(const ProbeData& request, Deadline deadline, int cancel);
 
-  // Ends the process. One that does not die within a moment becomes one of `abandoned`, at the file system of `path`.
-  void Kill(AbandonedProcesses& abandoned, const std::string& path) &&;
+  // Ends the process. One that does not die within a moment becomes one of `abandoned`, with this mount point.
+  void Kill(AbandonedProcesses& abandoned, const std::string& mount_point) &&;
 
  private:
   explicit CheckerProcess(ChildProcess child) : child_(std::move(child)) {}

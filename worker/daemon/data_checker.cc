@@ -21,7 +21,6 @@
 #include "worker/checkpoint/checkpoint_place.h"
 #include "worker/daemon/data_check_child.h"
 #include "worker/daemon/model_probe.h"
-#include "worker/daemon/mount_points.h"
 
 namespace adjoin {
 namespace {
@@ -171,6 +170,15 @@ void DataChecker::Loop(Slot& slot) {
   if (slot.process != nullptr) std::move(*slot.process).Kill(abandoned_, "");
 }
 
+std::string DataChecker::MountPointOf(const MountPoints& mounts, const std::string& path) const {
+  if (path.empty()) return "";
+  std::string mount_point = mounts.Of(path);
+  for (const std::string& root : {settings_.data_root, settings_.output_root}) {
+    if (mounts.Of(root) == mount_point && mounts.AnyBelow(root)) return "";
+  }
+  return mount_point;
+}
+
 std::string DataChecker::WhyNotNow(const ProbeData& request) {
   const std::map<std::string, size_t> left = abandoned_.Count();
   size_t all = 0;
@@ -190,8 +198,8 @@ std::string DataChecker::WhyNotNow(const ProbeData& request) {
   if (request.has_model()) paths.push_back(ModelProbePath(settings_.data_root, settings_.output_root, request.model()));
   const MountPoints mounts = MountPoints::Read();
   for (const std::string& path : paths) {
-    const auto found = left.find(mounts.Of(path));
-    if (found == left.end() || found->second < settings_.most_abandoned) continue;
+    const auto found = left.find(MountPointOf(mounts, path));
+    if (found == left.end() || found->first.empty() || found->second < settings_.most_abandoned) continue;
     return absl::StrCat(found->second, " earlier checks there still wait for the file system at ", found->first,
                         ", which does not answer");
   }
@@ -226,7 +234,7 @@ std::optional<ProbeResult> DataChecker::AskProcess(Slot& slot, Request& request)
   const bool was_idle = slot.checks > 0;
   const CheckerProcess::Outcome outcome = slot.process->Check(request.data, request.deadline, slot.cancel.get());
   if (outcome.end != CheckerProcess::End::kAnswered || ++slot.checks >= kChecksPerProcess) {
-    std::move(*slot.process).Kill(abandoned_, outcome.path);
+    std::move(*slot.process).Kill(abandoned_, MountPointOf(MountPoints::Read(), outcome.path));
     slot.process.reset();
   }
   switch (outcome.end) {

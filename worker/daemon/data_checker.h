@@ -31,6 +31,7 @@
 #include "proto/coordinator.pb.h"
 #include "worker/daemon/abandoned_processes.h"
 #include "worker/daemon/checker_process.h"
+#include "worker/daemon/mount_points.h"
 #include "worker/daemon/process_spawner.h"
 
 namespace adjoin {
@@ -79,6 +80,8 @@ class DataChecker {
   // Absent where the request was cancelled.
   std::optional<ProbeResult> Answer(Slot& slot, Request& request);
   std::optional<ProbeResult> AskProcess(Slot& slot, Request& request);
+  // Returns the mount point of a file's file system; "" where a link may lead to another one.
+  std::string MountPointOf(const MountPoints& mounts, const std::string& path) const;
   // Why the request's files are not checked now; "" where they are.
   std::string WhyNotNow(const ProbeData& request);
   void Send(ProbeResult result);

@@ -51,4 +51,10 @@ std::string MountPoints::Of(const std::string& path) const {
   }
 }
 
+bool MountPoints::AnyBelow(const std::string& folder) const {
+  const std::string begin = folder == "/" ? folder : folder + "/";
+  const auto first = folders_.upper_bound(begin);
+  return first != folders_.end() && first->compare(0, begin.size(), begin) == 0;
+}
+
 }  // namespace adjoin

@@ -3,7 +3,7 @@
 //   const MountPoints mounts = MountPoints::Read();
 //   mounts.Of("/srv/data/a/b.npy");        // "/srv/data"
 //
-// By the text of the path alone, so a symbolic link counts as what it is called. Any thread.
+// By the text of the path alone: a symbolic link may lead to another one of them. Any thread.
 #ifndef ADJOIN_WORKER_DAEMON_MOUNT_POINTS_H_
 #define ADJOIN_WORKER_DAEMON_MOUNT_POINTS_H_
 
@@ -23,6 +23,8 @@ class MountPoints {
 
   // `path`: absolute. Returns the folder at which its file system is mounted; "/" where none is known.
   std::string Of(const std::string& path) const;
+  // True where a file system is mounted below this folder.
+  bool AnyBelow(const std::string& folder) const;
 
  private:
   std::set<std::string> folders_;

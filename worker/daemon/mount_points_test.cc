@@ -20,6 +20,11 @@ TEST(MountPointsTest, TheInnermostFolderCounts) {
   EXPECT_EQ(mounts.Of("/srv/data//projects/./a/x.npy"), "/srv/data/projects/a");
   EXPECT_EQ(mounts.Of("/mnt/with blank\\and/x"), "/mnt/with blank\\and");
   EXPECT_EQ(mounts.Of("/"), "/");
+  EXPECT_TRUE(mounts.AnyBelow("/"));
+  EXPECT_TRUE(mounts.AnyBelow("/srv/data"));
+  EXPECT_TRUE(mounts.AnyBelow("/srv/data/projects"));
+  EXPECT_FALSE(mounts.AnyBelow("/srv/data/projects/a"));
+  EXPECT_FALSE(mounts.AnyBelow("/srv/dat"));
 }
 
 TEST(MountPointsTest, KnowsThoseOfThisProcess) {

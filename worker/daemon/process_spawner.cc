@@ -33,7 +33,8 @@ namespace adjoin {
 namespace {
 
 constexpr int kBitsOfWord = 8 * sizeof(unsigned long);
-constexpr absl::Duration kStart = absl::Seconds(60);  // of a program
+constexpr absl::Duration kStart = absl::Seconds(15);  // of a program
+constexpr absl::Duration kDies = absl::Seconds(1);
 
 struct Pipe {
   UniqueFd read, write;
@@ -56,7 +57,7 @@ struct Prepared {
   std::string oom_score;
   pid_t parent;
   int in;  // -1: empty
-  int out, err;
+  int out, err, failure;
   bool bound, prefers_memory;
   cpu_set_t processors;
   std::array<unsigned long, 16> memory;  // NOLINT: the kernel's word
@@ -92,6 +93,12 @@ void SetSignalHandler(int number, void (*handler)(int)) {
 Step BecomeProgram(const Prepared& prepared) {
   const SpawnRequest& request = prepared.request;
   setpgid(0, 0);
+  int in = prepared.in >= 0 ? prepared.in : open("/dev/null", O_RDONLY);
+  if (in < 0 || dup2(in, 0) < 0 || dup2(prepared.out, 1) < 0 || dup2(prepared.err, 2) < 0) return Step::kProgram;
+  // Libraries open files and sockets of the daemon without O_CLOEXEC. And where a file system holds this child up
+  // below, the pipes of others that are forked meanwhile have to end all the same.
+  if (prepared.failure > 3) syscall(SYS_close_range, 3, prepared.failure - 1, 0);
+  syscall(SYS_close_range, prepared.failure + 1, ~0U, 0);
   if (prepared.bound) sched_setaffinity(0, sizeof(prepared.processors), &prepared.processors);
   if (prepared.prefers_memory) {
     syscall(SYS_set_mempolicy, MPOL_PREFERRED, prepared.memory.data(), prepared.memory.size() * kBitsOfWord);
@@ -105,8 +112,6 @@ Step BecomeProgram(const Prepared& prepared) {
   // A rank without it is no worse than the daemon.
   if (score >= 0 && write(score, prepared.oom_score.data(), prepared.oom_score.size()) < 0) close(score);
   if (!request.folder.empty() && chdir(request.folder.c_str()) != 0) return Step::kFolder;
-  int in = prepared.in >= 0 ? prepared.in : open("/dev/null", O_RDONLY);
-  if (in < 0 || dup2(in, 0) < 0 || dup2(prepared.out, 1) < 0 || dup2(prepared.err, 2) < 0) return Step::kProgram;
   if (request.user.has_value() && !BecomeUser(*request.user)) return Step::kUser;
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -116,8 +121,6 @@ Step BecomeProgram(const Prepared& prepared) {
   sigprocmask(SIG_SETMASK, &none, nullptr);
   for (int number = 1; number < NSIG; ++number) SetSignalHandler(number, SIG_DFL);
   if (request.ignores_sigterm) SetSignalHandler(SIGTERM, SIG_IGN);
-  // Libraries open files and sockets of the daemon without O_CLOEXEC.
-  syscall(SYS_close_range, 3, ~0U, CLOSE_RANGE_CLOEXEC);
   execve(request.binary.c_str(), prepared.arguments, prepared.environment);
   return Step::kProgram;
 }
@@ -171,6 +174,7 @@ absl::StatusOr<ChildProcess> Spawn(const SpawnRequest& request) {
                     .in = in.read.get(),
                     .out = out.write.get(),
                     .err = err.write.get(),
+                    .failure = failure.write.get(),
                     .bound = false,
                     .prefers_memory = false,
                     .processors = {},
@@ -202,8 +206,11 @@ absl::StatusOr<ChildProcess> Spawn(const SpawnRequest& request) {
     ready = poll(&begun, 1, static_cast<int>(absl::ToInt64Milliseconds(deadline.Remaining())));
   } while (ready < 0 && errno == EINTR);
   if (ready == 0) {
+    const UniqueFd dying(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
     kill(pid, SIGKILL);
-    waitpid(pid, nullptr, WNOHANG);  // it may wait in the kernel, for a file system that does not answer
+    pollfd dead = {dying.get(), POLLIN, 0};
+    poll(&dead, 1, static_cast<int>(absl::ToInt64Milliseconds(kDies)));
+    waitpid(pid, nullptr, WNOHANG);  // one that waits in the kernel, for a file system, is left to init
     return absl::UnavailableError(absl::StrCat(request.binary, " has not started within ", absl::FormatDuration(kStart),
                                                ": does its file system answer?"));
   }

@@ -52,7 +52,7 @@ struct ChildProcess {
 };
 
 // Linux kills the child when the calling *thread* ends, so call it from a thread that lives as long as the daemon.
-// Errors: kUnavailable (no processes or descriptors left; the program is not there within a minute), kNotFound,
+// Errors: kUnavailable (no processes or descriptors left; the program is not there within 15 s), kNotFound,
 // kPermissionDenied (the program cannot be run, or its working directory not entered; the message tells which, and the
 // reason).
 absl::StatusOr<ChildProcess> Spawn(const SpawnRequest& request);

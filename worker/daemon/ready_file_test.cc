@@ -47,7 +47,7 @@ TEST(ReadyFileTest, OnlyARegularFileIsReplacedOrRemoved) {
     ReadyFile ready(path);
     const absl::Status status = ready.Check();
     EXPECT_TRUE(absl::IsUnavailable(status));
-    EXPECT_THAT(std::string(status.message()), HasSubstr("is a pipe, and only regular files are replaced"));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("is no regular file, and only those are replaced"));
   }
   EXPECT_TRUE(std::filesystem::is_fifo(path));
 }

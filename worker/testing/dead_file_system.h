@@ -23,6 +23,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <thread>
 #include <utility>
@@ -40,8 +42,8 @@ class DeadFileSystem {
     fuse_ = UniqueFd(open("/dev/fuse", O_RDWR | O_CLOEXEC));
     end_ = UniqueFd(eventfd(0, EFD_CLOEXEC));
     if (fuse_.get() < 0 || end_.get() < 0 || unshare(CLONE_NEWNS) != 0) return;
-    // In a chroot, "/" is no mount point.
-    if (mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 && errno != EINVAL) return;
+    // In a chroot, "/" is no mount point: then nothing may be shared with other namespaces already.
+    if (mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 && AnyShared()) return;
     const std::string options =
         "fd=" + std::to_string(fuse_.get()) + ",rootmode=40000,user_id=0,group_id=0,allow_other";
     mounted_ = mount("dead", folder_.c_str(), "fuse", MS_NOSUID | MS_NODEV, options.c_str()) == 0;
@@ -62,6 +64,11 @@ class DeadFileSystem {
   }
 
  private:
+  static bool AnyShared() {
+    std::ifstream mounts("/proc/self/mountinfo");
+    return std::string(std::istreambuf_iterator<char>(mounts), {}).find(" shared:") != std::string::npos;
+  }
+
   // Greets the kernel, which asks nothing before that, and reads what it asks then.
   void TakeRequests() {
     std::vector<char> request(1 << 20);
@@ -70,6 +77,7 @@ class DeadFileSystem {
       if (poll(fds, 2, -1) < 0) continue;
       if (fds[1].revents != 0) return;
       const ssize_t got = read(fuse_.get(), request.data(), request.size());
+      if (got < 0 && errno != EINTR && errno != EAGAIN && errno != ENOENT) return;  // it is not mounted any more
       if (got < static_cast<ssize_t>(sizeof(fuse_in_header))) continue;
       fuse_in_header in = {};
       memcpy(&in, request.data(), sizeof(in));
