@@ -48,6 +48,12 @@ StateFolder::~StateFolder() {
 }
 
 absl::Status WriteFileAtomically(const std::string& path, const std::string& content) {
+  // A link to a device, such as /dev/stdout, is what others need as well.
+  struct stat there = {};
+  if (stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, " is no regular file, and only those are replaced; choose another name"));
+  }
   std::string temporary = absl::StrCat(path, ".", getpid(), ".tmp");
   {
     std::ofstream file(temporary, std::ios::binary);

@@ -34,7 +34,7 @@ class StateFolder {
 absl::Status MakeFolders(const std::string& path);
 
 // Readers see the old content or the new, never a part. Errors: kUnavailable, kFailedPrecondition
-// (something else than a regular file is there: it stays).
+// (something else is there than a regular file, or a link to one, which is replaced itself).
 absl::Status WriteFileAtomically(const std::string& path, const std::string& content);
 
 }  // namespace adjoin

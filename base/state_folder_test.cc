@@ -49,6 +49,9 @@ TEST(StateFolderTest, OnlyFilesAreReplaced) {
   ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0600), 0);
   EXPECT_EQ(WriteFileAtomically(Path("pipe"), "x").code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_TRUE(std::filesystem::is_fifo(Path("pipe")));
+  std::filesystem::create_symlink("pipe", Path("link"));
+  EXPECT_EQ(WriteFileAtomically(Path("link"), "x").code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(std::filesystem::is_symlink(Path("link")));
   for (const auto& entry : std::filesystem::directory_iterator(::testing::TempDir()))
     EXPECT_NE(entry.path().extension(), ".tmp");
 }
