@@ -344,7 +344,7 @@ constexpr int kExitStateRefused = 3;
 // A server that is deaf may not end, either.
 constexpr absl::Duration kEndTimeout = absl::Seconds(10);
 
-// Of an error.
+// Returns the program's exit code after this error.
 int ExitCodeOf(const absl::Status& status) { return absl::IsDataLoss(status) ? kExitStateRefused : 1; }
 
 absl::Status Run(const Settings& settings, const AssignmentPolicy& assignment, StopSignal& stop) {

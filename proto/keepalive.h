@@ -4,11 +4,11 @@
 
 namespace adjoin {
 
-// Whoever has heard nothing for so long sends a ping,
+// A side that has heard nothing for so long sends a ping.
 inline constexpr int kPingAfterMillis = 10'000;
-// and gives the connection up where that is not answered in time. A daemon that gets no acknowledgement connects again
-// after 15 s, and the coordinator loses a daemon by its heartbeats: both know more than an unanswered ping, which on a
-// machine without a free core only says that gRPC's threads have much to do.
+// It gives the connection up where the ping is not answered in this time. A daemon that gets no acknowledgement
+// connects again after 15 s, and the coordinator loses a daemon by its heartbeats: both know more than an unanswered
+// ping, which on a machine without a free core only says that gRPC's threads have much to do.
 inline constexpr int kPingTimeoutMillis = 20'000;
 
 }  // namespace adjoin
