@@ -197,7 +197,7 @@ class CoordinationService {
   Submissions submissions_{options_, jobs_, workers_, queue_, outbox_};
   JobRemovals removals_{jobs_, workers_, submissions_};
   JobTraces traces_{options_, workers_, outbox_};
-  const ClusterReport report_{{options_, jobs_, workers_, homes_, queue_, submissions_, attempts_}};
+  ClusterReport report_{{options_, jobs_, workers_, homes_, queue_, submissions_, attempts_}};
   absl::Duration last_tick_ = absl::InfiniteDuration();  // none yet
 };
 
