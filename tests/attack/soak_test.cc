@@ -78,8 +78,9 @@ TEST(SoakTest, NothingGrowsWithTheNumberOfJobs) {
     for (const auto& [name, use] : now.use) {
       // The allocators settle at first.
       EXPECT_LE(use.memory_bytes, first.use[name].memory_bytes * 5 / 4 + (16 << 20)) << name;
-      if (jobs >= 5000)
+      if (jobs >= 5000) {
         EXPECT_LE(use.memory_bytes, middle.use[name].memory_bytes + (3 << 20) + int64_t{512} * (jobs / 2)) << name;
+      }
       EXPECT_LE(use.descriptors, first.use[name].descriptors + 20) << name;
       EXPECT_LE(use.threads, first.use[name].threads + 20) << name;
     }
