@@ -19,6 +19,7 @@
 #include "base/monotonic_condition.h"
 #include "base/security/server_limits.h"
 #include "base/security/tls.h"
+#include "base/testing/expired_certificate.h"
 #include "coordinator/services/token_book.h"
 #include "proto/coordinator.grpc.pb.h"
 #include "proto/grpc_status.h"
@@ -208,7 +209,7 @@ TEST_F(AccessTest, TheCertificateNamesTheCaller) {
 TEST_F(AccessTest, RefusesABadCertificateWithTheReason) {
   Serve();
   const std::string client = "subjectAltName=URI:adjoin://user/alice\\nextendedKeyUsage=clientAuth\\n";
-  Sign("expired", client, "-days -1");
+  Sign("expired", client, kExpired);
   EXPECT_THAT(CallUnchecked("expired"),
               AllOf(HasSubstr("16: certificate \"CN=expired\" expired on 20"), HasSubstr("tools/make-certs")));
   Sign("unnamed", "extendedKeyUsage=clientAuth\\n", "-days 2");

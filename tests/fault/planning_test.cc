@@ -32,12 +32,12 @@ using ::testing::HasSubstr;
 
 constexpr absl::Duration kPatience = absl::Seconds(60);
 
-// One convolution on 1,024 ranks: seconds of planning.
-constexpr char kLarge[] = R"(name: "large" kind: TRAIN ranks: 1024 seed: 1
-layout { name: "grid" partition: [1, 1, 32, 32] }
+// One convolution on 16,384 ranks: a plan that takes many times as long as a small one.
+constexpr char kLarge[] = R"(name: "large" kind: TRAIN ranks: 16384 seed: 1
+layout { name: "grid" partition: [1, 1, 128, 128] }
 layer { name: "conv" input: "image" x: "grid" conv { out_channels: 1 window { kernel: 3 pad_lo: 1 } } }
 loss { kind: "mse" input: "conv" target: "image" }
-dataset { name: "train" field { name: "image" synthetic { kind: "normal" samples: 8 } shape: [1, 256, 256] } }
+dataset { name: "train" field { name: "image" synthetic { kind: "normal" samples: 8 } shape: [1, 1024, 1024] } }
 train { dataset: "train" batch: 2 epochs: 1 optimizer { sgd { lr: 0.01 } } }
 )";
 

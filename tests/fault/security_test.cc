@@ -15,6 +15,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 #include "base/security/tls.h"
+#include "base/testing/expired_certificate.h"
 #include "proto/protocol.h"
 #include "tests/fault/fake_jobs.h"
 #include "tests/fault/security_fixture.h"
@@ -50,7 +51,7 @@ TEST_F(SecurityTest, BadCertificatesAreRefusedWithTheReason) {
       Shell(absl::StrCat(
           "cd ", folder_, "/certs && printf '", client, "' > x.ext && cp user-alice.key expired.key && ",
           "openssl req -new -key expired.key -subj /CN=expired -out x.csr && openssl x509 -req -in x.csr -CA ca.pem ",
-          "-CAkey ca.key -set_serial 7 -days -1 -extfile x.ext -out expired.pem")),
+          "-CAkey ca.key -set_serial 7 ", kExpired, " -extfile x.ext -out expired.pem")),
       0);
   // The command looks at its own certificate first.
   EXPECT_THAT(Cli("expired", {"ps"}).err, AllOf(HasSubstr("expired on 20"), HasSubstr("tools/make-certs")));

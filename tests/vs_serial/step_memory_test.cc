@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "planner/memory/step_memory.h"
+#include "primitives/libtorch_versions.h"
 #include "primitives/transport/transport.h"
 #include "primitives/transport/transport_ranks.h"
 #include "proto/plan.pb.h"
@@ -30,6 +31,8 @@ TEST(StepMemoryTest, IsWhatTheAllocatorCounts) {
   at::set_num_threads(1);
   // The prediction has channels in blocks of 16; blocks of 8 are half of it where a network has few channels.
   const double more = HasWideVectors() ? 0 : 0.45;
+  // What layers/conv/convolution_kernel.h pads is not predicted: planners do not know of which release workers are.
+  const double padded = OneDnnLeavesBlocksOpen() ? 0.3 : 0;
   for (const StepNetwork& c : StepNetworks()) {
     // LibTorch asks the processor, not oneDNN, whether oneDNN computes in bfloat16.
     if (!HasWideVectors() && ProcessorHasWideVectors() && absl::StrContains(c.name, "bfloat16")) continue;
@@ -55,7 +58,7 @@ TEST(StepMemoryTest, IsWhatTheAllocatorCounts) {
       const double ratio = static_cast<double>(predicted) / static_cast<double>(most);
       std::cout << absl::StrCat(c.name, " ", partition, ": counted ", most, ", predicted ", predicted, ", ", ratio,
                                 "\n");
-      EXPECT_GE(ratio, 1 - c.below - more);
+      EXPECT_GE(ratio, 1 - c.below - std::max(more, padded));
       EXPECT_LE(ratio, 1 + c.above + more);
     }
   }

@@ -25,6 +25,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "primitives/libtorch_versions.h"
 #include "primitives/transport/transport.h"
 #include "primitives/transport/transport_ranks.h"
 #include "proto/plan.pb.h"
@@ -159,7 +160,9 @@ TEST_F(UNetMemoryTest, OneRankNeedsNoMoreThanLibTorch) {
   const auto found = PeakOf(data_, 1, "[1, 1, 1, 1, 1]", /*recompute=*/false);
   ASSERT_TRUE(found.ok()) << found.status();
   std::cout << "LibTorch " << serial << " bytes, one rank " << *found << "\n";
-  EXPECT_LE(*found, 1.03 * static_cast<double>(serial));
+  // Serial LibTorch does not pad what layers/conv/convolution_kernel.h does.
+  const double most = OneDnnLeavesBlocksOpen() ? 1.1 : 1.03;
+  EXPECT_LE(*found, most * static_cast<double>(serial));
 }
 
 TEST_F(UNetMemoryTest, EachOfSeveralRanksNeedsItsShareAndHalos) {
