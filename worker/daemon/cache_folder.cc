@@ -41,6 +41,7 @@ absl::StatusOr<std::vector<std::string>> NamesIn(int folder, const std::string& 
     if (listed >= 0) close(listed);
     return Unavailable(path, "cannot be listed");
   }
+  rewinddir(entries.get());  // the place is the folder's, which may have been listed before
   std::vector<std::string> names;
   while (const dirent* entry = readdir(entries.get())) {
     const std::string name = entry->d_name;
