@@ -161,7 +161,7 @@ TEST_F(UNetMemoryTest, OneRankNeedsNoMoreThanLibTorch) {
   ASSERT_TRUE(found.ok()) << found.status();
   std::cout << "LibTorch " << serial << " bytes, one rank " << *found << "\n";
   // Serial LibTorch does not pad what layers/conv/convolution_kernel.h does.
-  const double most = OneDnnLeavesBlocksOpen() ? 1.1 : 1.03;
+  const double most = OneDnnLeavesBlocksOpen() ? 1.12 : 1.03;
   EXPECT_LE(*found, most * static_cast<double>(serial));
 }
 
