@@ -93,12 +93,12 @@ class PageAnswers {
   absl::Status ReadStream(ArtifactStream& stream,
                           const std::function<absl::StatusOr<bool>(absl::string_view bytes)>& take) const;
 
-  const Parts parts_;
   // For calls that ask whether anybody still waits for them.
   std::function<bool()> Stops() const {
     return [this] { return stopping_.load(); };
   }
 
+  const Parts parts_;
   std::atomic<bool> stopping_{false};
   ListCache lists_;
   PlanPictures pictures_;
