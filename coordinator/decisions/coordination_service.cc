@@ -339,8 +339,12 @@ bool CoordinationService::Owns(ConnectionId connection, const std::string& job_i
 
 void CoordinationService::OnLost(const std::string& name, const std::string& why) {
   submissions_.ForgetChecksOf(name);
+  const WorkerRecord& worker = workers_.At(name);
+  const char* what = !worker.draining      ? " is lost: "
+                     : worker.held.empty() ? " has drained and left: "
+                                           : " is lost while it drains: ";
   workers_.Lose(name);
-  outbox_.Log(absl::StrCat("worker ", name, " is lost: ", why));
+  outbox_.Log(absl::StrCat("worker ", name, what, why));
   attempts_.OnLost(name, why);
   submissions_.CheckWaitingJobs();
   queue_.Wake();

@@ -7,6 +7,9 @@
 namespace adjoin {
 namespace {
 
+using ::testing::HasSubstr;
+using ::testing::Not;
+
 class HeartbeatsTest : public CoordinationTest {
  protected:
   HeartbeatsTest() {
@@ -36,6 +39,11 @@ class HeartbeatsTest : public CoordinationTest {
       now_ = std::min(end, now_ + absl::Milliseconds(100));
       Tick();
     }
+  }
+  std::string Notes() {
+    std::string text;
+    for (const Note& note : service_->TakeNotes()) text += note.text + "\n";
+    return text;
   }
   // Fails unless the worker is `before` until just before `time` from now, and `then` after it.
   void ExpectChange(const std::string& name, absl::Duration time, const std::string& before, const std::string& then) {
@@ -98,9 +106,25 @@ TEST_F(HeartbeatsTest, CountTheWorkersThatCeaseToSendThem) {
   Wait(absl::Seconds(60));
   EXPECT_EQ(StateOf("worker-1"), "forgotten");
   EXPECT_EQ(service_->Snapshot().workers_lost, 2) << "worker-1 was stopped";
+  const std::string notes = Notes();
+  EXPECT_THAT(notes, HasSubstr("worker worker-1 has drained and left: nothing heard for"));
+  EXPECT_THAT(notes, Not(HasSubstr("worker worker-1 is lost")));
+  for (const char* lost : {"worker worker-2 is lost: ", "worker worker-3 is lost: "}) {
+    EXPECT_THAT(notes, HasSubstr(lost));
+  }
   Connect(4, "worker-2", 1);
   Wait(absl::Seconds(60));
   EXPECT_EQ(service_->Snapshot().workers_lost, 3);
+}
+
+TEST_F(HeartbeatsTest, AWorkerThatIsGoneWithItsRanksHasNotJustLeft) {
+  Connect(1, "worker-1", 1);
+  Submit(Spec("runs", 1));
+  WorkerMessage stops = Heartbeats();
+  stops.mutable_heartbeat()->set_draining(true);
+  Say(1, stops);
+  Wait(absl::Seconds(60));
+  EXPECT_THAT(Notes(), HasSubstr("worker worker-1 is lost while it drains: nothing heard for"));
 }
 
 TEST_F(HeartbeatsTest, TellHowFarApartProgressIsWhereRanksAreMany) {
