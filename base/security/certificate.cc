@@ -20,6 +20,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "base/logging.h"
+#include "base/security/make_certs.h"
 #include "base/security/openssl_handles.h"
 #include "base/status_macros.h"
 
@@ -82,8 +83,8 @@ std::string Reason(X509_STORE_CTX* context, const std::string& authorities, Cert
           : absl::StrCat(": its authority's certificate \"", NameText(X509_get_subject_name(at)), "\"");
   switch (error) {
     case X509_V_ERR_CERT_HAS_EXPIRED:
-      return absl::StrCat(of, " expired on ", Shown(TimeOf(X509_get0_notAfter(at))),
-                          "; tools/make-certs makes a new one");
+      return absl::StrCat(of, " expired on ", Shown(TimeOf(X509_get0_notAfter(at))), "; ", MakeCertsProgram(),
+                          " makes a new one");
     case X509_V_ERR_CERT_NOT_YET_VALID:
       return absl::StrCat(of, " is not valid before ", Shown(TimeOf(X509_get0_notBefore(at))), ", and here it is ",
                           Shown(now), ": is one of the two clocks wrong?");
@@ -97,11 +98,10 @@ std::string Reason(X509_STORE_CTX* context, const std::string& authorities, Cert
                           "\"; trusted here is the key of ", authorities, " in --tls-ca");
     case X509_V_ERR_INVALID_PURPOSE:
       return purpose == CertificatePurpose::kClient
-                 ? absl::StrCat(
-                       of, " is not for clients: it needs extendedKeyUsage clientAuth, as of tools/make-certs --client")
-                 : absl::StrCat(
-                       of,
-                       " is not for servers: it needs extendedKeyUsage serverAuth, as of tools/make-certs --server");
+                 ? absl::StrCat(of, " is not for clients: it needs extendedKeyUsage clientAuth, as of ",
+                                MakeCertsProgram(), " --client")
+                 : absl::StrCat(of, " is not for servers: it needs extendedKeyUsage serverAuth, as of ",
+                                MakeCertsProgram(), " --server");
     default: return absl::StrCat(of, " is refused: ", X509_verify_cert_error_string(error));
   }
 }
@@ -143,7 +143,7 @@ absl::Status CheckRevocations(const std::vector<RevocationList>& lists, STACK_OF
       return absl::UnauthenticatedError(absl::StrCat("certificate \"", NameText(X509_get_subject_name(certificate)),
                                                      "\" was revoked on ",
                                                      Shown(TimeOf(X509_REVOKED_get0_revocationDate(entry))),
-                                                     " by its authority; tools/make-certs makes a new one"));
+                                                     " by its authority; ", MakeCertsProgram(), " makes a new one"));
     }
   }
   return absl::OkStatus();
@@ -304,10 +304,9 @@ absl::Status CheckHost(const std::string& pem, const std::string& host) {
                                : X509_check_host(leaf[0].get(), host.data(), host.size(), 0, nullptr);
   if (match == 1) return absl::OkStatus();
   return absl::UnauthenticatedError(absl::StrCat("certificate \"", NameText(X509_get_subject_name(leaf[0].get())),
-                                                 "\" is not one of host ", host,
-                                                 ": make the coordinator's with tools/make-certs DIR "
-                                                 "--server ",
-                                                 host, ", or reach it under a name that the certificate has"));
+                                                 "\" is not one of host ", host, ": make the coordinator's with ",
+                                                 MakeCertsProgram(), " DIR --server ", host,
+                                                 ", or reach it under a name that the certificate has"));
 }
 
 absl::Status CheckHasNoPrivateKey(const std::string& file) {
@@ -359,8 +358,8 @@ absl::StatusOr<PeerName> NameOf(const Certificate& certificate) {
   auto wrong = [&](const std::string& what) {
     return absl::UnauthenticatedError(absl::StrCat(
         "certificate \"", certificate.subject, "\" ", what,
-        "; right is one URI adjoin://ROLE/NAME in its subjectAltName, ROLE being admin, user, worker or viewer, as of "
-        "tools/make-certs --client ROLE NAME"));
+        "; right is one URI adjoin://ROLE/NAME in its subjectAltName, ROLE being admin, user, worker or viewer, as of ",
+        MakeCertsProgram(), " --client ROLE NAME"));
   };
   PeerName found;
   for (const std::string& uri : certificate.uris) {

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/security/certificate.h"
+#include "base/security/make_certs.h"
 #include "base/security/server_verifier.h"
 #include "base/status_macros.h"
 
@@ -66,7 +67,7 @@ absl::Status NeedsTls(const std::string& flag, const Endpoint& endpoint, const s
   return absl::InvalidArgumentError(
       absl::StrCat(flag, " ", endpoint.ToString(),
                    " is not on loopback, so it needs mutual TLS: give --tls-ca, --tls-cert and --tls-key; ",
-                   "tools/make-certs DIR ", kind, " makes the files (docs/security.md)"));
+                   MakeCertsProgram(), " DIR ", kind, " makes the files (docs/security.md)"));
 }
 
 // All three, or for a client with a token the first alone; and each of them what it should be.

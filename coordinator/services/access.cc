@@ -10,6 +10,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "base/logging.h"
+#include "base/security/make_certs.h"
 #include "base/status_macros.h"
 
 namespace adjoin {
@@ -168,7 +169,7 @@ absl::Status CheckWorkerName(const Caller& caller, const std::string& hello_name
   if (caller.local || (caller.role == Role::kWorker && caller.name == hello_name)) return absl::OkStatus();
   return absl::PermissionDeniedError(absl::StrCat(
       "a daemon that shows the certificate of ", ToString(caller), " calls itself another name: start it with --name ",
-      caller.name, ", or give it a certificate of its own (tools/make-certs --client worker NAME)"));
+      caller.name, ", or give it a certificate of its own (", MakeCertsProgram(), " --client worker NAME)"));
 }
 
 CallKind KindOf(absl::string_view method) {
@@ -232,9 +233,8 @@ absl::StatusOr<Caller> Access::Identify(const Credentials& shown) {
   if (!shown.token.empty()) return FromToken(shown.token);
   if (shown.pem.empty()) {
     return absl::UnauthenticatedError(
-        "neither a certificate nor a token was shown: give --tls-cert and --tls-key (tools/make-certs --client ROLE "
-        "NAME), or "
-        "--token-file");
+        absl::StrCat("neither a certificate nor a token was shown: give --tls-cert and --tls-key (", MakeCertsProgram(),
+                     " --client ROLE NAME), or --token-file"));
   }
   return FromCertificate(shown.pem, shown.chain);
 }
