@@ -8,8 +8,10 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -29,6 +31,7 @@ namespace {
 
 constexpr absl::Duration kPoll = absl::Seconds(1);
 constexpr size_t kMostChain = 16;
+constexpr size_t kMostAuthorities = 1000;
 
 // A peer may have written anything into its name: control characters are escaped, and it is cut short.
 std::string NameText(const X509_NAME* name) {
@@ -130,6 +133,14 @@ bool HasSigned(X509* authority, X509_CRL* list) {
   return has;
 }
 
+// What messages say of a file.
+constexpr char kDamagedList[] =
+    " holds a revocation list that cannot be read, as it is damaged or cut off: what it revokes is not known";
+std::string UnsignedList(const X509_CRL* list) {
+  return absl::StrCat(" holds a revocation list of \"", NameText(X509_CRL_get_issuer(list)),
+                      "\", which none of its certificates has signed");
+}
+
 // Refuses a chain, the peer's certificate first, of which an authority has revoked a certificate.
 absl::Status CheckRevocations(const std::vector<RevocationList>& lists, STACK_OF(X509) * chain) {
   for (int i = 0; i + 1 < sk_X509_num(chain); ++i) {
@@ -171,7 +182,9 @@ Authorities::~Authorities() = default;
 
 absl::StatusOr<std::shared_ptr<const Authorities::Store>> Authorities::Read(const std::string& file) {
   ADJOIN_ASSIGN_OR_RETURN(const std::string pem, ReadText(file));
-  constexpr size_t kMostAuthorities = 1000;
+  // A damaged list also hides certificates that stand behind it.
+  RevocationLists lists = ParseRevocationLists(pem);
+  if (lists.damaged > 0) return absl::InvalidArgumentError(absl::StrCat(file, kDamagedList));
   auto store = std::make_shared<Store>();
   store->authorities = ParsePem(pem, kMostAuthorities);
   if (store->authorities.empty())
@@ -189,19 +202,13 @@ absl::StatusOr<std::shared_ptr<const Authorities::Store>> Authorities::Read(cons
     store->pem += PemOf(certificate.get());
   }
   store->names = absl::StrJoin(names, ", ");
-  std::vector<CrlPtr> lists;
-  if (!ParseRevocationLists(pem, lists)) {
-    return absl::InvalidArgumentError(absl::StrCat(file, " holds a revocation list that cannot be read"));
-  }
   int revoked = 0;
-  for (CrlPtr& list : lists) {
+  for (CrlPtr& list : lists.whole) {
     const auto authority =
         std::find_if(store->authorities.begin(), store->authorities.end(),
                      [&](const X509Ptr& certificate) { return HasSigned(certificate.get(), list.get()); });
     if (authority == store->authorities.end()) {
-      return absl::InvalidArgumentError(absl::StrCat(file, " holds a revocation list of \"",
-                                                     NameText(X509_CRL_get_issuer(list.get())),
-                                                     "\", which none of its certificates has signed"));
+      return absl::InvalidArgumentError(absl::StrCat(file, UnsignedList(list.get())));
     }
     revoked += std::max(0, sk_X509_REVOKED_num(X509_CRL_get_REVOKED(list.get())));
     store->pem += PemOf(list.get());
@@ -211,13 +218,21 @@ absl::StatusOr<std::shared_ptr<const Authorities::Store>> Authorities::Read(cons
   return store;
 }
 
-std::string ListsOf(const std::string& authority, const std::string& lists) {
-  const std::vector<X509Ptr> signer = ParsePem(authority, 1);
-  std::vector<CrlPtr> all;
-  ParseRevocationLists(lists, all);
+absl::StatusOr<std::string> ListsOf(const std::string& authority, const std::string& file) {
+  std::error_code error;
+  if (!std::filesystem::exists(file, error) && !error) return "";
+  ADJOIN_ASSIGN_OR_RETURN(const std::string pem, ReadText(file));
+  const std::vector<X509Ptr> signer = ParsePem(authority, 1), others = ParsePem(pem, kMostAuthorities);
+  const RevocationLists lists = ParseRevocationLists(pem);
+  if (lists.damaged > 0) return absl::InvalidArgumentError(absl::StrCat(file, kDamagedList));
   std::string own;
-  for (const CrlPtr& list : all) {
-    if (!signer.empty() && HasSigned(signer[0].get(), list.get())) own += PemOf(list.get());
+  for (const CrlPtr& list : lists.whole) {
+    const auto has_signed = [&](const X509Ptr& certificate) { return HasSigned(certificate.get(), list.get()); };
+    if (std::any_of(signer.begin(), signer.end(), has_signed)) {
+      own += PemOf(list.get());
+    } else if (std::none_of(others.begin(), others.end(), has_signed)) {
+      return absl::InvalidArgumentError(absl::StrCat(file, UnsignedList(list.get())));
+    }
   }
   return own;
 }

@@ -76,8 +76,11 @@ class Authorities {
 // Reads a certificate without judging who has signed it, or when it counts. Errors: kUnauthenticated (there is none).
 absl::StatusOr<Certificate> ReadCertificate(const std::string& pem);
 
-// Returns the revocation lists among `lists` that the authority has signed; both PEM. Empty: none.
-std::string ListsOf(const std::string& authority, const std::string& lists);
+// Returns the revocation lists in a file that the authority has signed; all PEM. Other things that are damaged there
+// hide none. Empty: there are none, or no file. Errors: kNotFound (the file is there and cannot be read),
+// kInvalidArgument (a list that is damaged, or that neither the authority nor a certificate in the file has signed, so
+// that it may be one of the authority's): what it revokes is not known then, and must not count as nothing.
+absl::StatusOr<std::string> ListsOf(const std::string& authority, const std::string& file);
 
 // Checks that the certificate names `host`, a name or an IP address. Errors: kUnauthenticated.
 absl::Status CheckHost(const std::string& pem, const std::string& host);

@@ -244,10 +244,11 @@ TEST_F(CertificateIssuerTest, AuthoritiesAreShownAsTheyAreTrustedAndWithoutWhatE
   EXPECT_THAT(shown, Not(HasSubstr("# ours")));
   EXPECT_THAT(shown, HasSubstr(other));
   EXPECT_THAT(shown, HasSubstr("BEGIN X509 CRL"));
-  EXPECT_THAT(ListsOf(own, shown), HasSubstr("BEGIN X509 CRL"));
-  EXPECT_EQ(ListsOf(other, shown), "") << "it is another one's";
-  EXPECT_EQ(ListsOf(own, other), "");
   Write("shown.pem", shown);
+  EXPECT_THAT(ListsOf(own, folder_ + "/shown.pem").value(), HasSubstr("BEGIN X509 CRL"));
+  EXPECT_EQ(ListsOf(other, folder_ + "/shown.pem").value(), "") << "it is another one's";
+  EXPECT_EQ(ListsOf(own, folder_ + "/other/ca.pem").value(), "");
+  EXPECT_EQ(ListsOf(own, folder_ + "/nothing").value(), "");
   EXPECT_TRUE(Authorities::Open(folder_ + "/shown.pem").ok());
   EXPECT_EQ(CheckHasNoPrivateKey(folder_ + "/shown.pem"), absl::OkStatus());
   EXPECT_THAT(std::string(CheckHasNoPrivateKey(folder_ + "/all.pem").message()),
@@ -258,6 +259,45 @@ TEST_F(CertificateIssuerTest, AuthoritiesAreShownAsTheyAreTrustedAndWithoutWhatE
     Write("cut.pem", own + second);
     EXPECT_THAT(std::string(Authorities::Open(folder_ + "/cut.pem").status().message()),
                 HasSubstr("holds 2 certificates, of which 1 can be read"));
+  }
+}
+
+TEST_F(CertificateIssuerTest, ADamagedListIsAnErrorAndNothingDamagedHidesOne) {
+  const std::string make = absl::StrCat(getenv("TEST_SRCDIR"), "/", getenv("TEST_WORKSPACE"), "/tools/make-certs ");
+  ASSERT_EQ(Shell(absl::StrCat(make, "certs --revoke user-alice && ", make, "other --client user eve && ", make,
+                               "other --revoke user-eve && for ca in certs other; do openssl x509 -in $ca/ca.pem -out ",
+                               "$ca.pem && openssl crl -in $ca/ca.pem -out $ca.list || exit 1; done")),
+            0)
+      << Read("err");
+  const std::string own = Read("certs.pem"), list = Read("certs.list");
+  const std::string other = Read("other.pem"), other_list = Read("other.list");
+  const auto broken = [](std::string block) { return block.replace(40, 8, "********"); };
+  const auto lists = [&](const std::string& text) {
+    Write("all.pem", text);
+    return ListsOf(own, folder_ + "/all.pem");
+  };
+  const std::string half = own.substr(0, own.size() / 2) + "\n";
+  for (const std::string& before : {own, own + other + other_list, std::string("junk\n"), broken(own), half}) {
+    const auto found = lists(before + list);
+    ASSERT_TRUE(found.ok()) << found.status();
+    EXPECT_EQ(*found, list) << before;
+  }
+  EXPECT_EQ(lists(broken(own)).value(), "");
+
+  // It parses, and is not what was signed.
+  std::string flipped = list;
+  size_t at = flipped.find("\n-----END") - 12;
+  if (flipped[at] == '\n') --at;
+  flipped[at] = flipped[at] == 'A' ? 'B' : 'A';
+  const std::string headless = list.substr(list.find('\n') + 1), endless = list.substr(0, list.find("-----END"));
+  for (const std::string& damaged : {broken(list), flipped, headless, endless}) {
+    for (const std::string& text :
+         {own + damaged, own + damaged + list, own + list + damaged, own + damaged + other + other_list + list}) {
+      EXPECT_THAT(std::string(lists(text).status().message()), HasSubstr("all.pem holds a revocation list")) << text;
+      EXPECT_THAT(std::string(Authorities::Open(folder_ + "/all.pem").status().message()),
+                  HasSubstr("all.pem holds a revocation list"))
+          << text;
+    }
   }
 }
 

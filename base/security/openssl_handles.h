@@ -20,6 +20,10 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 
 namespace adjoin {
@@ -55,13 +59,33 @@ inline std::vector<X509Ptr> ParsePem(const std::string& pem, size_t most) {
   return certificates;
 }
 
-// Reads the revocation lists of a PEM text, in order. Returns false where one cannot be read.
-inline bool ParseRevocationLists(const std::string& pem, std::vector<CrlPtr>& lists) {
-  BioPtr bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
-  while (CrlPtr next{PEM_read_bio_X509_CRL(bio.get(), nullptr, nullptr, nullptr)}) lists.push_back(std::move(next));
-  const bool at_end = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
+struct RevocationLists {
+  std::vector<CrlPtr> whole;  // in order
+  int damaged = 0;            // cannot be read, or have no beginning or no end
+};
+
+// Returns the revocation lists of a PEM text. Each is read by itself, so that nothing damaged hides what stands behind.
+inline RevocationLists ParseRevocationLists(absl::string_view pem) {
+  constexpr absl::string_view kBegin = "-----BEGIN X509 CRL-----", kEnd = "-----END X509 CRL-----";
+  RevocationLists lists;
+  std::string block;  // lines of the list that has begun; empty: none has
+  for (const absl::string_view line : absl::StrSplit(pem, '\n')) {
+    const bool ends = absl::StartsWith(line, kEnd);
+    if (absl::StartsWith(line, "-----BEGIN ") && !block.empty()) {
+      ++lists.damaged;
+      block.clear();
+    }
+    if (ends && block.empty()) ++lists.damaged;
+    if (absl::StartsWith(line, kBegin) || !block.empty()) absl::StrAppend(&block, line, "\n");
+    if (!ends || block.empty()) continue;
+    BioPtr bio(BIO_new_mem_buf(block.data(), static_cast<int>(block.size())));
+    CrlPtr list(PEM_read_bio_X509_CRL(bio.get(), nullptr, nullptr, nullptr));
+    list == nullptr ? void(++lists.damaged) : lists.whole.push_back(std::move(list));
+    block.clear();
+  }
+  if (!block.empty()) ++lists.damaged;
   ERR_clear_error();
-  return at_end;
+  return lists;
 }
 
 inline std::string BioText(BIO* bio) {

@@ -217,8 +217,14 @@ absl::StatusOr<std::string> JoinedNode::FetchAuthority(const std::string& pin) {
         " is not the one that made the token: ", std::string(pinned.status().message()), "; the token was not sent"));
   }
   // What it has revoked, as it was known here, still counts. Other authorities do not: the token names this one.
+  const absl::StatusOr<std::string> revoked = ListsOf(*pinned, files_.ca);
+  if (!revoked.ok()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        std::string(revoked.status().message()),
+        "; put the coordinator's file of --tls-ca in its place, or remove it, where nothing has been revoked"));
+  }
   const std::string file = File("joining-ca.pem");
-  ADJOIN_RETURN_IF_ERROR(WriteDurably(file, *pinned + ListsOf(*pinned, ReadText(files_.ca))));
+  ADJOIN_RETURN_IF_ERROR(WriteDurably(file, *pinned + *revoked));
   return file;
 }
 

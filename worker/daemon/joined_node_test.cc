@@ -246,6 +246,38 @@ TEST_F(JoinedNodeTest, DamagedAuthoritiesAreFetchedAnewAndCostNoToken) {
   EXPECT_NE(SerialInUse(), "");
 }
 
+TEST_F(JoinedNodeTest, WhatWasRevokedIsNotForgottenWithAuthoritiesThatAreDamaged) {
+  const std::string bare = ReadAll(folder_ + "/certs/ca.pem");
+  const std::string make =
+      absl::StrCat(getenv("TEST_SRCDIR"), "/", getenv("TEST_WORKSPACE"), "/tools/make-certs certs");
+  ASSERT_EQ(system(absl::StrCat("cd ", folder_, " && { ", make, " --client user bob && ", make,
+                                " --revoke user-bob ; } > log 2>&1")
+                       .c_str()),
+            0);
+  const std::string whole = ReadAll(folder_ + "/certs/ca.pem");
+  const size_t list = whole.find("-----BEGIN X509 CRL-----");
+  ASSERT_NE(list, std::string::npos);
+  coordinator_->Send(whole);
+  ASSERT_EQ(Join(), absl::OkStatus());
+  node_.reset();
+  EXPECT_EQ(ReadAll(File("ca.pem")), whole);
+
+  // From now on the coordinator tells of no list, and no renewal brings what it tells.
+  coordinator_->Send(bare);
+  coordinator_->Lose(1000000);
+  std::string damaged = whole;
+  damaged.replace(list + 40, 8, "********");
+  std::ofstream(File("ca.pem")) << damaged;
+  EXPECT_THAT(std::string(Join().message()), HasSubstr("ca.pem holds a revocation list that cannot be read"));
+  EXPECT_EQ(ReadAll(File("ca.pem")), damaged) << "what it revokes is not known, so nothing takes its place";
+
+  damaged = whole;
+  damaged.replace(40, 8, "********");  // the authority's certificate, before its list
+  std::ofstream(File("ca.pem")) << damaged;
+  ASSERT_EQ(Join(), absl::OkStatus());
+  EXPECT_EQ(ReadAll(File("ca.pem")), bare + whole.substr(list));
+}
+
 TEST_F(JoinedNodeTest, OtherAuthoritiesNeedAnotherCertificate) {
   ASSERT_EQ(Join(), absl::OkStatus());
   node_.reset();
