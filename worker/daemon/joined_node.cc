@@ -178,8 +178,15 @@ bool JoinedNode::NeedsToken() const {
 }
 
 // A node that was revoked joins with a token that is made for it afterwards.
-bool JoinedNode::HasNewToken() const {
+bool JoinedNode::HasNewToken() {
+  const FileStamp stamp = FileStamp::Of(options_.token_file);
   const absl::StatusOr<JoinToken> token = ReadToken(options_.token_file);
+  if (token.ok() || stamp == FileStamp()) {
+    unusable_ = FileStamp();
+  } else if (!(stamp == unusable_)) {
+    unusable_ = stamp;
+    LogWarning(absl::StrCat("a token to join with is not looked at: ", std::string(token.status().message())));
+  }
   return token.ok() && token->id != ReadText(File("token-id")) &&
          (token->text != refused_ || absl::Now() >= refused_until_);
 }

@@ -26,6 +26,7 @@
 #include "absl/time/time.h"
 #include "base/endpoint.h"
 #include "base/monotonic_condition.h"
+#include "base/security/certificate.h"
 #include "base/security/certificate_request.h"
 #include "base/security/tls.h"
 #include "proto/coordinator.pb.h"
@@ -60,7 +61,8 @@ class JoinedNode {
   // file does not vouch for is none of these, as that file may be damaged.
   bool NeedsToken() const;
   // The file of the join token has another one than the last that this node joined with, or was refused with of late.
-  bool HasNewToken() const;
+  // Logs why a file that is there has none that counts, once for each change of the file.
+  bool HasNewToken();
   // Checks that the file `pair` has a key and a certificate of this node that the authorities in a file vouch for.
   absl::Status CheckPair(const std::string& pair, const std::string& authorities_file) const;
   std::string File(const std::string& name) const { return options_.folder + "/" + name; }
@@ -86,6 +88,7 @@ class JoinedNode {
   // The last token that was, and when it is tried again; used by Join, and then by the thread.
   std::string refused_;
   absl::Time refused_until_ = absl::InfinitePast();
+  FileStamp unusable_;  // of the token's file when the log told why it is of no use; likewise
   const TlsFiles files_;
   absl::Mutex mutex_;
   MonotonicCondition changed_;

@@ -19,6 +19,7 @@
 #include "absl/time/clock.h"
 #include "base/deadline.h"
 #include "base/endpoint.h"
+#include "base/logging.h"
 #include "base/monotonic_condition.h"
 #include "base/security/authority_pin.h"
 #include "base/security/certificate.h"
@@ -30,6 +31,7 @@
 namespace adjoin {
 namespace {
 
+namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
@@ -227,6 +229,36 @@ TEST_F(JoinedNodeTest, ANewTokenIsTriedUntilTheCoordinatorIsBack) {
   std::filesystem::remove(File("token-id"));
   ASSERT_EQ(Join(), absl::OkStatus());
   EXPECT_THAT(coordinator_->Joins(3), SizeIs(3));
+}
+
+TEST_F(JoinedNodeTest, ATokenThatCannotBeUsedIsToldOfOnceAndTakenWhenItCan) {
+  ASSERT_EQ(Join(), absl::OkStatus());
+  node_.reset();
+  const std::string token = folder_ + "/token";
+  WriteToken("bbbbbbbbbbbb");
+  fs::permissions(token, fs::perms::others_read, fs::perm_options::add);
+  const size_t before = coordinator_->Renewals(0).size();
+  ::testing::internal::CaptureStderr();
+  InitLogging("joined_node_test");  // on stderr as it is now
+  const absl::Status joined = Join();
+  coordinator_->Renewals(before + 3);  // it looks at the file before each
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  ASSERT_EQ(joined, absl::OkStatus()) << "it has a certificate";
+  const std::string told = absl::StrCat("every user of this machine may read ", token, ": chmod 600 it");
+  EXPECT_THAT(log, HasSubstr(absl::StrCat("warning: a token to join with is not looked at: ", told)));
+  EXPECT_EQ(log.find(told), log.rfind(told)) << log;
+  EXPECT_THAT(coordinator_->Joins(1), SizeIs(1));
+  fs::permissions(token, fs::perms::others_read, fs::perm_options::remove);
+  EXPECT_EQ(coordinator_->Tokens(2)[1], token_);
+
+  // What replaces it is told of, too.
+  node_.reset();
+  fs::remove(token);
+  std::ofstream(token) << "no token\n";
+  ::testing::internal::CaptureStderr();
+  const absl::Status again = Join();
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("its first line is no token to join with"));
+  EXPECT_EQ(again, absl::OkStatus());
 }
 
 TEST_F(JoinedNodeTest, DamagedAuthoritiesAreFetchedAnewAndCostNoToken) {
