@@ -32,6 +32,7 @@ namespace adjoin {
 namespace {
 
 constexpr std::chrono::seconds kCallTimeout{20};
+constexpr std::chrono::milliseconds kLookForStop{100};
 constexpr absl::Duration kFirstPause = absl::Seconds(1);
 constexpr absl::Duration kLongestPause = absl::Seconds(60);
 constexpr absl::Duration kLook = absl::Seconds(30);          // clocks may be set
@@ -80,11 +81,16 @@ absl::StatusOr<JoinToken> ReadToken(const std::string& file) {
   return token;
 }
 
-// A call of its own connection. Errors: the coordinator's; kUnauthenticated where it is not trusted.
+template <typename Request, typename Response>
+using AsyncMethod = std::unique_ptr<grpc::ClientAsyncResponseReader<Response>> (WorkerLink::Stub::*)(
+    grpc::ClientContext*, const Request&, grpc::CompletionQueue*);
+
+// A call of its own connection, broken off soon after `stops` returns true. Errors: the coordinator's; kUnauthenticated
+// where it is not trusted; kCancelled.
 template <typename Request, typename Response>
 absl::Status Call(const Endpoint& coordinator, const std::shared_ptr<grpc::ChannelCredentials>& credentials,
-                  grpc::Status (WorkerLink::Stub::*method)(grpc::ClientContext*, const Request&, Response*),
-                  Request request, Response* response) {
+                  AsyncMethod<Request, Response> method, Request request, const std::function<bool()>& stops,
+                  Response* response) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
@@ -92,7 +98,18 @@ absl::Status Call(const Endpoint& coordinator, const std::shared_ptr<grpc::Chann
   *request.mutable_header() = MakeHeader();
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + kCallTimeout);
-  const grpc::Status status = ((*stub).*method)(&context, request, response);
+  grpc::CompletionQueue queue;
+  const auto call = ((*stub).*method)(&context, request, &queue);
+  grpc::Status status;
+  call->Finish(response, &status, nullptr);
+  bool stopped = false, done = false;
+  for (void* tag = nullptr; queue.AsyncNext(&tag, &done, std::chrono::system_clock::now() + kLookForStop) ==
+                            grpc::CompletionQueue::TIMEOUT;) {
+    if (stopped || !stops()) continue;
+    stopped = true;
+    context.TryCancel();
+  }
+  if (stopped && !status.ok()) return absl::CancelledError("told to stop");
   if (const std::string why = WhyRefused(status.error_message()); !status.ok() && !IsAnswer(status) && !why.empty()) {
     return absl::UnauthenticatedError(why);
   }
@@ -107,7 +124,8 @@ bool IsOf(const Certificate& certificate, const std::string& worker) {
 
 // True where the same try may succeed later.
 bool MayPass(const absl::Status& status) {
-  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsResourceExhausted(status);
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsResourceExhausted(status) ||
+         absl::IsCancelled(status);
 }
 
 TlsFiles FilesOf(const JoinedNode::Options& options) {
@@ -136,6 +154,7 @@ absl::StatusOr<std::unique_ptr<JoinedNode>> JoinedNode::Join(Options options, co
     return absl::UnavailableError(absl::StrCat(options.folder, " cannot be kept from other users"));
   }
   std::unique_ptr<JoinedNode> node(new JoinedNode(std::move(options)));
+  node->stops_ = stops;
   node->FinishInstall();
   absl::Duration pause = kFirstPause;
   while (true) {
@@ -147,12 +166,17 @@ absl::StatusOr<std::unique_ptr<JoinedNode>> JoinedNode::Join(Options options, co
       break;
     }
     if (!MayPass(status)) return status;
-    LogWarning(absl::StrCat("cannot join yet: ", std::string(status.message())));
-    for (const Deadline next = Deadline::After(pause); !next.Expired(); absl::SleepFor(absl::Milliseconds(100))) {
+    if (!stops()) LogWarning(absl::StrCat("cannot join yet: ", std::string(status.message())));
+    for (const Deadline next = Deadline::After(pause); !next.Expired();
+         absl::SleepFor(absl::FromChrono(kLookForStop))) {
       if (stops()) return absl::CancelledError("told to stop before it had joined");
     }
     pause = std::min(2 * pause, kLongestPause);
   }
+  node->stops_ = [joined = node.get()] {
+    absl::MutexLock lock(&joined->mutex_);
+    return joined->stopping_;
+  };
   node->renewer_ = std::thread([joined = node.get()] { joined->RenewUntilStopped(); });
   return node;
 }
@@ -212,8 +236,8 @@ absl::StatusOr<KeyAndRequest> JoinedNode::KeptKey(const std::string& file) {
 
 absl::StatusOr<std::string> JoinedNode::FetchAuthority(const std::string& pin) {
   ReadAuthoritiesResponse response;
-  ADJOIN_RETURN_IF_ERROR(Call(options_.coordinator, CredentialsForAnyServer(), &WorkerLink::Stub::ReadAuthorities,
-                              ReadAuthoritiesRequest(), &response));
+  ADJOIN_RETURN_IF_ERROR(Call(options_.coordinator, CredentialsForAnyServer(), &WorkerLink::Stub::AsyncReadAuthorities,
+                              ReadAuthoritiesRequest(), stops_, &response));
   const absl::StatusOr<std::string> pinned =
       response.authorities().size() > kMostPemBytes
           ? absl::UnauthenticatedError("it sends too many authorities")
@@ -274,7 +298,7 @@ absl::Status JoinedNode::JoinWith(const JoinToken& token) {
   request.set_certificate_request(own.request_der);
   JoinNodeResponse response;
   ADJOIN_RETURN_IF_ERROR(
-      Call(options_.coordinator, credentials, &WorkerLink::Stub::JoinNode, std::move(request), &response));
+      Call(options_.coordinator, credentials, &WorkerLink::Stub::AsyncJoinNode, std::move(request), stops_, &response));
   ADJOIN_RETURN_IF_ERROR(Install(own.key_pem, response.issued(), trusted));
   // A start that finds no id takes the token for a new one, and joins again with the key that is still there.
   ADJOIN_RETURN_IF_ERROR(WriteFileAtomically(File("token-id"), token.id));
@@ -293,8 +317,8 @@ absl::Status JoinedNode::Renew() {
   RenewCertificateRequest request;
   request.set_certificate_request(own.request_der);
   RenewCertificateResponse response;
-  ADJOIN_RETURN_IF_ERROR(
-      Call(options_.coordinator, credentials, &WorkerLink::Stub::RenewCertificate, std::move(request), &response));
+  ADJOIN_RETURN_IF_ERROR(Call(options_.coordinator, credentials, &WorkerLink::Stub::AsyncRenewCertificate,
+                              std::move(request), stops_, &response));
   ADJOIN_RETURN_IF_ERROR(Install(own.key_pem, response.issued(), files_.ca));
   remove(key_file.c_str());
   LogInfo("the certificate is renewed");
@@ -368,7 +392,7 @@ void JoinedNode::RenewUntilStopped() {
     }
     wait = status.ok() ? kFirstPause : pause;
     pause = status.ok() ? kFirstPause : std::min(2 * pause, kLongestPause);
-    if (status.ok()) continue;
+    if (status.ok() || stops_()) continue;
     LogWarning(absl::StrCat(joins ? "it cannot join with its token yet: " : "the certificate cannot be renewed yet: ",
                             std::string(status.message())));
   }

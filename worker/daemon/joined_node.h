@@ -47,10 +47,11 @@ class JoinedNode {
     std::string folder;            // absolute; made where it is missing
   };
   // Takes the certificate that is there, or joins. While the coordinator does not answer, it is asked again until
-  // `stops` returns true. Errors: the coordinator's; kUnauthenticated (it is not the token's); kNotFound,
-  // kInvalidArgument, kPermissionDenied (the token's file); kUnavailable (the folder); kCancelled.
+  // `stops` returns true, which is asked ten times a second and breaks off a call that is under way. Errors: the
+  // coordinator's; kUnauthenticated (it is not the token's); kNotFound, kInvalidArgument, kPermissionDenied (the
+  // token's file); kFailedPrecondition (what was revoked cannot be read); kUnavailable (the folder); kCancelled.
   static absl::StatusOr<std::unique_ptr<JoinedNode>> Join(Options options, const std::function<bool()>& stops);
-  // Ends the renewals.
+  // Ends the renewals, also a call that is under way.
   ~JoinedNode();
 
   const TlsFiles& files() const { return files_; }
@@ -85,6 +86,7 @@ class JoinedNode {
   absl::Duration UntilDue() const;
 
   const Options options_;
+  std::function<bool()> stops_;  // ends calls; used by Join, and then by the thread
   // The last token that was, and when it is tried again; used by Join, and then by the thread.
   std::string refused_;
   absl::Time refused_until_ = absl::InfinitePast();

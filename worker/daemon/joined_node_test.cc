@@ -4,10 +4,14 @@
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <string>
@@ -25,6 +29,7 @@
 #include "base/security/certificate.h"
 #include "base/security/certificate_issuer.h"
 #include "base/security/tls.h"
+#include "base/unique_fd.h"
 #include "proto/coordinator.grpc.pb.h"
 #include "proto/protocol.h"
 
@@ -114,6 +119,34 @@ class Coordinator : public WorkerLink::Service {
   std::vector<std::string> joins_, renewals_, tokens_;  // guarded by mutex_, too
 };
 
+// Takes connections at a port of loopback, 0 for any, and says nothing.
+class SilentServer {
+ public:
+  explicit SilentServer(int port) {
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(static_cast<uint16_t>(port));
+    socklen_t size = sizeof(address);
+    const int reuse = 1;
+    EXPECT_EQ(setsockopt(listener_.get(), SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof(reuse)), 0);
+    EXPECT_EQ(bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
+    EXPECT_EQ(listen(listener_.get(), 5), 0);
+    EXPECT_EQ(getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
+    port_ = ntohs(address.sin_port);
+  }
+  int port() const { return port_; }
+  // True where one has connected within that time.
+  bool HasClient(absl::Duration within) const {
+    pollfd listener = {listener_.get(), POLLIN, 0};
+    return poll(&listener, 1, static_cast<int>(absl::ToInt64Milliseconds(within))) == 1;
+  }
+
+ private:
+  const UniqueFd listener_{socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  int port_ = 0;
+};
+
 class JoinedNodeTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -157,14 +190,14 @@ class JoinedNodeTest : public ::testing::Test {
                                           "/tools/make-certs other --server localhost,127.0.0.1 > log 2>&1");
     ASSERT_EQ(system(make.c_str()), 0);
   }
-  absl::Status Join() {
+  absl::Status Join(const std::function<bool()>& stops = [] { return false; }) {
     node_.reset();
     JoinedNode::Options options;
     options.coordinator = endpoint_;
     options.name = "node-1";
     options.token_file = folder_ + "/token";
     options.folder = folder_ + "/certificate";
-    auto joined = JoinedNode::Join(std::move(options), [] { return false; });
+    auto joined = JoinedNode::Join(std::move(options), stops);
     if (joined.ok()) node_ = *std::move(joined);
     return joined.status();
   }
@@ -350,6 +383,27 @@ TEST_F(JoinedNodeTest, ANewTokenThatCannotBeUsedKeepsNoCertificateFromItsRenewal
   coordinator_->TakeNoJoins();
   ASSERT_EQ(Join(), absl::OkStatus());
   coordinator_->Renewals(before + 1);
+}
+
+TEST_F(JoinedNodeTest, TellingItToStopBreaksOffACallThatIsNotAnswered) {
+  const SilentServer silent(0);
+  endpoint_.port = silent.port();
+  const Deadline long_before_its_deadline = Deadline::After(absl::Seconds(10));
+  const absl::Status status = Join([&] { return silent.HasClient(absl::ZeroDuration()); });
+  EXPECT_EQ(status.code(), absl::StatusCode::kCancelled) << status;
+  EXPECT_FALSE(long_before_its_deadline.Expired());
+}
+
+TEST_F(JoinedNodeTest, ItsEndBreaksOffARenewalThatIsNotAnswered) {
+  ASSERT_EQ(Join(), absl::OkStatus());
+  node_.reset();
+  server_.reset();
+  const SilentServer silent(endpoint_.port);
+  ASSERT_EQ(Join(), absl::OkStatus()) << "it has a certificate";
+  ASSERT_TRUE(silent.HasClient(absl::Seconds(60)));
+  const Deadline long_before_its_deadline = Deadline::After(absl::Seconds(10));
+  node_.reset();
+  EXPECT_FALSE(long_before_its_deadline.Expired());
 }
 
 TEST_F(JoinedNodeTest, AnAuthorityWithTheRightKeyThatHasNotSignedItselfIsNotTaken) {
