@@ -29,8 +29,8 @@ std::shared_ptr<grpc::ChannelCredentials> CredentialsForAnyServer() {
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> CredentialsWithoutCertificate(
     const Endpoint& coordinator, const std::string& authorities_file) {
   ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<Authorities> authorities, Authorities::Open(authorities_file));
-  return With(grpc::experimental::ExternalCertificateVerifier::Create<ServerVerifier>(std::move(authorities),
-                                                                                      coordinator.host));
+  return With(grpc::experimental::ExternalCertificateVerifier::Create<ServerVerifier>(
+      std::make_shared<ServerTrust>(std::move(authorities), coordinator.host)));
 }
 
 }  // namespace adjoin

@@ -13,6 +13,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/deadline.h"
 #include "base/security/certificate.h"
 #include "base/security/make_certs.h"
 #include "base/security/server_verifier.h"
@@ -130,7 +131,9 @@ absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeServerCredentials(c
 
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeChannelCredentials(const Endpoint& coordinator,
                                                                                  const TlsFiles& files,
-                                                                                 const std::string& token_file) {
+                                                                                 const std::string& token_file,
+                                                                                 ServerCheck* check) {
+  if (check != nullptr) *check = nullptr;
   if (!files.Given()) {
     if (!coordinator.IsLoopback()) return NeedsTls("--coordinator", coordinator, "--client ROLE NAME");
     if (token_file.empty()) return grpc::InsecureChannelCredentials();
@@ -149,11 +152,12 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeChannelCredentials
   options.watch_root_certs();
   options.set_verify_server_certs(false);  // ServerVerifier does
   options.set_check_call_host(false);
-  options.set_certificate_verifier(grpc::experimental::ExternalCertificateVerifier::Create<ServerVerifier>(
-      std::move(authorities), coordinator.host));
+  const auto trust = std::make_shared<ServerTrust>(std::move(authorities), coordinator.host);
+  options.set_certificate_verifier(grpc::experimental::ExternalCertificateVerifier::Create<ServerVerifier>(trust));
+  if (!token_file.empty()) ADJOIN_RETURN_IF_ERROR(CheckTokenFile(token_file));
+  if (check != nullptr) *check = [trust](Deadline::Clock::time_point since) { return trust->CheckAgain(since); };
   std::shared_ptr<grpc::ChannelCredentials> channel = grpc::experimental::TlsCredentials(options);
   if (token_file.empty()) return channel;
-  ADJOIN_RETURN_IF_ERROR(CheckTokenFile(token_file));
   return grpc::CompositeChannelCredentials(
       channel, grpc::MetadataCredentialsFromPlugin(std::make_unique<TokenFromFile>(token_file)));
 }

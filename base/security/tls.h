@@ -9,7 +9,7 @@
 //   grpc::CreateCustomChannel(coordinator.ToString(), credentials, arguments);
 //
 // All files are read again, at most once a second, when they change: a renewed certificate needs no restart.
-// Connections that are open go on with what they began with.
+// Connections that are open go on with what they began with; ServerWatch ends calls on one whose server was revoked.
 #ifndef ADJOIN_BASE_SECURITY_TLS_H_
 #define ADJOIN_BASE_SECURITY_TLS_H_
 
@@ -23,6 +23,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/endpoint.h"
+#include "base/security/server_watch.h"
 
 namespace adjoin {
 
@@ -50,9 +51,12 @@ absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeServerCredentials(c
 // Checks that the other side is `coordinator`'s host, by our authorities. `files` may be without certificate and key
 // where there is a `token_file`: its first line goes with every RPC, over TLS only. Errors: as above; a coordinator
 // whose certificate is refused makes RPCs fail with kUnavailable, and WhyRefused finds the reason in the message.
+// Sets `check`, where given, to what judges the servers again that these credentials have let in: whether they are
+// revoked since, or their authority is trusted no more (server_watch.h); empty for plain text.
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeChannelCredentials(const Endpoint& coordinator,
                                                                                  const TlsFiles& files,
-                                                                                 const std::string& token_file);
+                                                                                 const std::string& token_file,
+                                                                                 ServerCheck* check = nullptr);
 
 // Returns why the server was refused here (its certificate, plain text), from the message of a failed RPC; "" where it
 // was not.

@@ -9,6 +9,7 @@
 #include "base/boot_clock.h"
 #include "base/logging.h"
 #include "base/printable_text.h"
+#include "base/security/server_watch.h"
 #include "base/security/tls.h"
 #include "base/watchdog.h"
 #include "proto/fit_message.h"
@@ -201,9 +202,13 @@ void CoordinatorLink::DropAll() {
   outbox_.Clear();
 }
 
-void CoordinatorLink::Serve(grpc::ClientContext& context, Stream& stream) {
+void CoordinatorLink::Serve(grpc::ClientContext& context, Stream& stream, Deadline::Clock::time_point begun) {
   std::thread writer([&] { WriteMessages(stream); });
   std::thread guard([&] { BreakWhenSilent(context); });
+  const ServerWatch watch(settings_.check_server, begun, [&](const absl::Status& why) {
+    LogWarning(absl::StrCat("connecting again: ", std::string(why.message())));
+    context.TryCancel();
+  });
   CoordinatorMessage message;
   while (stream.Read(&message)) {
     if (message.has_heartbeat_ack()) {
@@ -223,6 +228,7 @@ void CoordinatorLink::Serve(grpc::ClientContext& context, Stream& stream) {
 }
 
 grpc::Status CoordinatorLink::Exchange(grpc::ClientContext& context, bool* welcomed) {
+  const Deadline::Clock::time_point begun = Deadline::Clock::now();
   std::unique_ptr<WorkerLink::Stub> stub = WorkerLink::NewStub(NewChannel());
   std::unique_ptr<Stream> stream;
   CoordinatorMessage message;
@@ -265,7 +271,7 @@ grpc::Status CoordinatorLink::Exchange(grpc::ClientContext& context, bool* welco
     silent_at_ = Deadline::After(std::max(settings_.answer_timeout, 3 * heartbeat_));
     streaming_ = true;
   }
-  Serve(context, *stream);
+  Serve(context, *stream, begun);
   return stream->Finish();
 }
 

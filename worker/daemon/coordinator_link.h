@@ -6,9 +6,10 @@
 //
 // The hello of a stream reports the whole state, so messages that report a change are dropped while there is no stream;
 // after Callbacks::on_connecting has called `open` they are kept, and sent after that hello. Log lines are kept across
-// an outage. A coordinator that does not acknowledge heartbeats is left, as one that went away. What is sent is made
-// fit for its way (proto/fit_message.h), and the next hello after a refused one is smaller. Run is one thread's; but
-// for on_heartbeat it calls back from there. Send, BeatNow and Stop may be called from any thread.
+// an outage. A coordinator that does not acknowledge heartbeats is left, as one that went away; so is one whose
+// certificate was revoked. What is sent is made fit for its way (proto/fit_message.h), and the next hello after a
+// refused one is smaller. Run is one thread's; but for on_heartbeat it calls back from there. Send, BeatNow and Stop
+// may be called from any thread.
 #ifndef ADJOIN_WORKER_DAEMON_COORDINATOR_LINK_H_
 #define ADJOIN_WORKER_DAEMON_COORDINATOR_LINK_H_
 
@@ -29,6 +30,7 @@
 #include "absl/time/time.h"
 #include "base/deadline.h"
 #include "base/monotonic_condition.h"
+#include "base/security/server_watch.h"
 #include "proto/coordinator.grpc.pb.h"
 #include "proto/message_limits.h"
 #include "worker/daemon/worker_outbox.h"
@@ -42,6 +44,7 @@ class CoordinatorLink {
   struct Settings {
     std::string coordinator;  // HOST:PORT
     std::shared_ptr<grpc::ChannelCredentials> credentials = grpc::InsecureChannelCredentials();
+    ServerCheck check_server;  // a stream ends where it fails, and the next one is on a new connection; empty: none
     absl::Duration first_backoff = absl::Milliseconds(200);  // doubles up to longest_backoff
     absl::Duration longest_backoff = absl::Seconds(5);
     absl::Duration answer_timeout = absl::Seconds(15);  // for the welcome, and without an acknowledged heartbeat
@@ -90,7 +93,8 @@ class CoordinatorLink {
 
   grpc::Status RunStream(bool* welcomed);
   grpc::Status Exchange(grpc::ClientContext& context, bool* welcomed);
-  void Serve(grpc::ClientContext& context, Stream& stream);
+  // `begun`: before the connection.
+  void Serve(grpc::ClientContext& context, Stream& stream, Deadline::Clock::time_point begun);
   WorkerMessage MakeHello();
   void NoteRefusedHello(const grpc::Status& status);
   void KeepLogsOnly();

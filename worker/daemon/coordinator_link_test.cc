@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -18,6 +19,7 @@
 #include "base/boot_clock.h"
 #include "base/deadline.h"
 #include "base/monotonic_condition.h"
+#include "base/security/server_watch.h"
 #include "base/unique_fd.h"
 #include "proto/protocol.h"
 #include "worker/testing/fake_coordinator.h"
@@ -58,13 +60,14 @@ Deadline Soon() { return Deadline::After(absl::Seconds(20)); }
 
 class CoordinatorLinkTest : public ::testing::Test {
  protected:
-  void Start(absl::Duration answer_timeout = absl::Seconds(10)) {
+  void Start(absl::Duration answer_timeout = absl::Seconds(10), ServerCheck check_server = nullptr) {
     CoordinatorLink::Settings settings;
     settings.coordinator = coordinator_.address();
     settings.first_backoff = absl::Milliseconds(5);
     settings.longest_backoff = absl::Milliseconds(20);
     settings.answer_timeout = answer_timeout;
     settings.max_log_messages = 3;
+    settings.check_server = std::move(check_server);
     link_ = std::make_unique<CoordinatorLink>(
         settings, CoordinatorLink::Callbacks{.on_connecting =
                                                  [this](WorkerHello& hello, const std::function<void()>& open) {
@@ -112,6 +115,7 @@ class CoordinatorLinkTest : public ::testing::Test {
   }
 
   FakeCoordinator coordinator_;
+  std::atomic<bool> revoked_{false};
   std::unique_ptr<CoordinatorLink> link_;
   std::thread runner_;
   absl::Status status_;
@@ -180,6 +184,18 @@ TEST_F(CoordinatorLinkTest, TheLeaseCountsFromTheAcknowledgedHeartbeat) {
     EXPECT_GT(until, last);
     last = until;
   }
+}
+
+TEST_F(CoordinatorLinkTest, LeavesACoordinatorThatIsTrustedNoMore) {
+  Start(absl::Seconds(10), [this](Deadline::Clock::time_point) {
+    return revoked_.exchange(false) ? absl::UnauthenticatedError("its certificate was revoked") : absl::OkStatus();
+  });
+  Run();
+  ASSERT_TRUE(AwaitLeases(4));
+  EXPECT_EQ(coordinator_.Streams().size(), 1);
+  revoked_ = true;
+  ASSERT_TRUE(coordinator_.Await([](const auto& streams) { return streams.size() >= 2; }));
+  EXPECT_FALSE(revoked_);
 }
 
 TEST_F(CoordinatorLinkTest, LeavesACoordinatorThatHangs) {

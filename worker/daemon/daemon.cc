@@ -130,6 +130,7 @@ class DaemonImpl final : public Daemon {
     CoordinatorLink::Settings link;
     link.coordinator = settings.coordinator;
     link.credentials = settings.credentials;
+    link.check_server = settings.check_server;
     link.interceptors = settings.interceptors;
     return link;
   }

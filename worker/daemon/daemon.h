@@ -20,6 +20,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/security/server_watch.h"
 #include "proto/rates.pb.h"
 #include "worker/daemon/coordinator_link.h"
 #include "worker/daemon/gpu_finder.h"
@@ -31,6 +32,7 @@ namespace adjoin {
 struct DaemonSettings {
   std::string coordinator;  // HOST:PORT
   std::shared_ptr<grpc::ChannelCredentials> credentials;
+  ServerCheck check_server;  // of these credentials; empty: none
   std::string name, address;
   std::string node_id;    // worker/daemon/node_id.h
   std::string state_dir;  // absolute: the working directory of the process

@@ -238,7 +238,8 @@ absl::StatusOr<DaemonSettings> MakeSettings(const Flags& flags) {
   ADJOIN_ASSIGN_OR_RETURN(Endpoint coordinator, ParseEndpoint(flags.coordinator));
   DaemonSettings settings;
   if (flags.join.empty()) {
-    ADJOIN_ASSIGN_OR_RETURN(settings.credentials, MakeChannelCredentials(coordinator, flags.tls, /*token_file=*/""));
+    ADJOIN_ASSIGN_OR_RETURN(settings.credentials,
+                            MakeChannelCredentials(coordinator, flags.tls, /*token_file=*/"", &settings.check_server));
   } else if (!flags.tls.cert.empty() || !flags.tls.key.empty()) {
     return absl::InvalidArgumentError("--join gets a certificate: leave out --tls-cert and --tls-key, or --join");
   }
@@ -301,7 +302,8 @@ absl::StatusOr<std::unique_ptr<JoinedNode>> JoinCluster(const Flags& flags, cons
   const Endpoint coordinator = options.coordinator;
   ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<JoinedNode> joined,
                           JoinedNode::Join(std::move(options), [&stop] { return stop.Came(); }));
-  ADJOIN_ASSIGN_OR_RETURN(settings.credentials, MakeChannelCredentials(coordinator, joined->files(), ""));
+  ADJOIN_ASSIGN_OR_RETURN(settings.credentials, MakeChannelCredentials(coordinator, joined->files(), /*token_file=*/"",
+                                                                       &settings.check_server));
   return joined;
 }
 
