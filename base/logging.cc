@@ -47,9 +47,10 @@ std::optional<LogFormat> ReadLogFormat(const std::string& name) {
   return std::nullopt;
 }
 
-void InitLogging(const std::string& program, LogFormat format) {
+void InitLogging(const std::string& program, LogFormat format, bool quiet) {
   auto logger = std::make_shared<spdlog::logger>(program, std::make_shared<spdlog::sinks::stderr_sink_mt>());
   logger->set_pattern(format == LogFormat::kJson ? "%v" : "%Y-%m-%dT%H:%M:%S.%e%z %n %l: %v");
+  logger->set_level(quiet ? spdlog::level::warn : spdlog::level::info);
   logger->flush_on(spdlog::level::info);
   as_json = format == LogFormat::kJson;
   spdlog::set_default_logger(std::move(logger));

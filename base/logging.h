@@ -31,8 +31,9 @@ struct LogFields {
   std::optional<uint32_t> rank = {};
 };
 
-// Names the program in every line. Call it once, at the start of main.
-void InitLogging(const std::string& program, LogFormat format = LogFormat::kText);
+// Names the program in every line. Call it once, at the start of main. `quiet`: LogInfo writes nothing, as for a
+// command whose users look at its output.
+void InitLogging(const std::string& program, LogFormat format = LogFormat::kText, bool quiet = false);
 
 void LogInfo(const std::string& message, const LogFields& fields = {});
 void LogWarning(const std::string& message, const LogFields& fields = {});

@@ -24,6 +24,15 @@ TEST(LoggingTest, LinesForPeopleHaveTimeProgramAndLevel) {
   EXPECT_THAT(line, HasSubstr("braces {} and %v stay\n"));
 }
 
+TEST(LoggingTest, AQuietProgramTellsOfWhatIsWrongOnly) {
+  testing::internal::CaptureStderr();
+  InitLogging("adjoin", LogFormat::kText, /*quiet=*/true);
+  LogInfo("the file was read again");
+  LogError("the file cannot be read");
+  const std::string lines = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(lines, ContainsRegex("^[^ ]+ adjoin error: the file cannot be read\n$"));
+}
+
 TEST(LoggingTest, LinesForProgramsAreObjectsWithJobAttemptAndRank) {
   testing::internal::CaptureStderr();
   InitLogging("adjoin-worker", LogFormat::kJson);
