@@ -64,7 +64,8 @@ using Command = std::function<absl::StatusOr<int>()>;
 
 absl::Status SetCredentials(Arguments& a) {
   ADJOIN_ASSIGN_OR_RETURN(Endpoint endpoint, ParseEndpoint(a.options.client.address));
-  ADJOIN_ASSIGN_OR_RETURN(a.options.client.credentials, MakeChannelCredentials(endpoint, a.tls, a.token_file));
+  ADJOIN_ASSIGN_OR_RETURN(a.options.client.credentials,
+                          MakeChannelCredentials(endpoint, a.tls, a.token_file, &a.options.client.check_server));
   return absl::OkStatus();
 }
 

@@ -45,6 +45,10 @@ std::string NewIdempotencyKey() {
 
 CoordinatorClient::CoordinatorClient(ClientOptions options, InterceptorFactories interceptors)
     : options_(std::move(options)) {
+  OpenChannel(std::move(interceptors));
+}
+
+void CoordinatorClient::OpenChannel(InterceptorFactories interceptors) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(static_cast<int>(kMaxMessageBytes));
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kPingAfterMillis);
@@ -52,6 +56,8 @@ CoordinatorClient::CoordinatorClient(ClientOptions options, InterceptorFactories
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // http_proxy in the environment is for elsewhere
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // another channel has another connection
+  opened_ = Deadline::Clock::now();
   channel_ = grpc::experimental::CreateCustomChannelWithInterceptors(options_.address, options_.credentials, arguments,
                                                                      std::move(interceptors));
   stub_ = Adjoin::NewStub(channel_);
@@ -126,6 +132,7 @@ absl::StatusOr<Response> CoordinatorClient::Call(Method<Request, Response> metho
   Outage outage;
   if (repeated != nullptr) *repeated = false;
   while (true) {
+    if (options_.check_server != nullptr && !options_.check_server(opened_).ok()) OpenChannel({});
     grpc::ClientContext context;
     SetDeadline(context, timeout);
     {
@@ -163,20 +170,33 @@ absl::Status CoordinatorClient::Stream(const Open<Response>& open, std::chrono::
     const Deadline well = Deadline::After(kWell);
     std::unique_ptr<grpc::ClientReader<Response>> reader = open(&context);
     Response response;
-    absl::Status refused;
-    while (refused.ok() && reader->Read(&response)) {
-      outage = Outage();
-      FitParts(&response);
-      refused = on_message(response);
+    absl::Status refused, distrusted;
+    grpc::Status status;
+    {
+      const ServerWatch watch(options_.check_server, opened_, [&](const absl::Status& why) {
+        distrusted = why;
+        context.TryCancel();
+      });
+      while (refused.ok() && reader->Read(&response)) {
+        outage = Outage();
+        FitParts(&response);
+        refused = on_message(response);
+      }
+      if (!refused.ok()) context.TryCancel();
+      status = reader->Finish();
     }
-    if (!refused.ok()) context.TryCancel();
-    grpc::Status status = reader->Finish();
     {
       absl::MutexLock lock(&mutex_);
       reading_ = nullptr;
     }
     if (!refused.ok() || status.ok()) return refused;
     if (IsCancelled()) return absl::CancelledError("cancelled");
+    if (!distrusted.ok()) {
+      if (!again())
+        return absl::UnauthenticatedError(absl::StrCat(options_.address, ": ", std::string(distrusted.message())));
+      OpenChannel({});  // which lets in another server, or says what is wrong with this one
+      continue;
+    }
     if (well.Expired()) outage = Outage();
     if (!IsBreak(status) || !again() || !TryAgain(outage)) {
       return IsCancelled() ? absl::CancelledError("cancelled") : Check(status);

@@ -5,10 +5,11 @@
 //
 // While the coordinator does not answer (nothing listens, the connection broke), calls are made again for
 // ClientOptions::retry, and streams go on where they stopped: nothing that was handed out comes twice, nothing is left
-// out.
+// out. A connection whose server is revoked is left: calls and streams go on by a new one, where there is another
+// server.
 //
-// Errors of all methods: what the coordinator said; kUnavailable with how to start one where none answers; kCancelled
-// after Cancel. One thread, except Cancel.
+// Errors of all methods: what the coordinator said; kUnavailable with how to start one where none answers;
+// kUnauthenticated where it is not trusted, or is no more; kCancelled after Cancel. One thread, except Cancel.
 #ifndef ADJOIN_CLI_COORDINATOR_CLIENT_H_
 #define ADJOIN_CLI_COORDINATOR_CLIENT_H_
 
@@ -30,6 +31,7 @@
 #include "absl/time/time.h"
 #include "base/deadline.h"
 #include "base/monotonic_condition.h"
+#include "base/security/server_watch.h"
 #include "proto/coordinator.grpc.pb.h"
 
 namespace adjoin {
@@ -37,6 +39,7 @@ namespace adjoin {
 struct ClientOptions {
   std::string address = "127.0.0.1:7411";
   std::shared_ptr<grpc::ChannelCredentials> credentials = grpc::InsecureChannelCredentials();
+  ServerCheck check_server;                  // of these credentials; empty: none
   absl::Duration retry = absl::Seconds(30);  // zero: a call that fails has failed
   // Is told, a line each, that the coordinator does not answer and is asked again. May be empty.
   std::function<void(const std::string&)> notice;
@@ -130,6 +133,9 @@ class CoordinatorClient {
   template <typename Request, typename Response>
   absl::StatusOr<Response> CallOnce(Method<Request, Response> method, Request request);
 
+  // Makes a channel, with a connection of its own.
+  void OpenChannel(InterceptorFactories interceptors);
+
   // Waits until the coordinator may answer again; false where that took too long or the client was cancelled.
   bool TryAgain(Outage& outage);
   bool IsBreak(const grpc::Status& status);
@@ -137,6 +143,7 @@ class CoordinatorClient {
   bool IsCancelled();
 
   const ClientOptions options_;
+  Deadline::Clock::time_point opened_;  // when the channel was made
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<Adjoin::Stub> stub_;
   absl::Mutex mutex_;

@@ -7,12 +7,15 @@
 #include <memory>
 #include <numeric>
 #include <set>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
+#include "base/deadline.h"
 #include "proto/grpc_status.h"
 
 namespace adjoin {
@@ -216,6 +219,75 @@ TEST_F(CoordinatorClientTest, CancelEndsAStreamAndAlsoTheWaitForACoordinator) {
   });
   EXPECT_EQ(waiting.FollowJob("job-1", [](const JobSummary&) {}).code(), absl::StatusCode::kCancelled);
   canceller.join();
+}
+
+// Sends one message of the first stream, and nothing more; the next stream is whole.
+class HangingCoordinator final : public Adjoin::Service {
+ public:
+  grpc::Status FollowJob(grpc::ServerContext* context, const FollowJobRequest*,
+                         grpc::ServerWriter<FollowJobResponse>* writer) override {
+    FollowJobResponse response;
+    response.mutable_job()->set_state(peers.empty() ? RUNNING : SUCCEEDED);
+    return Stream(context, response, writer);
+  }
+  grpc::Status GetArtifact(grpc::ServerContext* context, const GetArtifactRequest*,
+                           grpc::ServerWriter<ArtifactChunk>* writer) override {
+    ArtifactChunk chunk;
+    chunk.set_total_bytes(1000);
+    chunk.set_data("abc");
+    return Stream(context, chunk, writer);
+  }
+
+  std::vector<std::string> peers;
+  std::atomic<bool> hangs{false};
+
+ private:
+  template <typename Response>
+  grpc::Status Stream(grpc::ServerContext* context, const Response& response, grpc::ServerWriter<Response>* writer) {
+    peers.push_back(context->peer());
+    writer->Write(response);
+    if (peers.size() > 1) return grpc::Status::OK;
+    hangs = true;
+    while (!context->IsCancelled()) absl::SleepFor(absl::Milliseconds(5));
+    return grpc::Status::CANCELLED;
+  }
+};
+
+class RevokedServerTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    grpc::ServerBuilder builder;
+    int port = 0;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+    builder.RegisterService(&service_);
+    server_ = builder.BuildAndStart();
+    ASSERT_NE(server_, nullptr);
+    options_.address = absl::StrCat("127.0.0.1:", port);
+    options_.check_server = [this](Deadline::Clock::time_point) {
+      return service_.hangs.exchange(false) ? absl::UnauthenticatedError("its certificate was revoked")
+                                            : absl::OkStatus();
+    };
+  }
+
+  HangingCoordinator service_;
+  ClientOptions options_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+TEST_F(RevokedServerTest, AStreamGoesOnByAnotherConnection) {
+  CoordinatorClient client(options_);
+  JobState last = PENDING;
+  EXPECT_EQ(client.FollowJob("job-1", [&](const JobSummary& job) { last = job.state(); }), absl::OkStatus());
+  EXPECT_EQ(last, SUCCEEDED);
+  ASSERT_EQ(service_.peers.size(), 2);
+  EXPECT_NE(service_.peers[0], service_.peers[1]);
+}
+
+TEST_F(RevokedServerTest, AFileThatIsHalfThereIsNotGoneOnWith) {
+  CoordinatorClient client(options_);
+  const absl::Status status = client.GetArtifact("job-1", "f", [](const std::string&) { return absl::OkStatus(); });
+  EXPECT_EQ(status, absl::UnauthenticatedError(absl::StrCat(options_.address, ": its certificate was revoked")));
+  EXPECT_EQ(service_.peers.size(), 1);
 }
 
 // A coordinator of a release that checks nothing.

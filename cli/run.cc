@@ -297,6 +297,7 @@ absl::StatusOr<int> RunHere(CommandOptions options, const RunOptions& run, const
   options.client.address = (*cluster)->address();
   options.client.retry = kRetry;
   options.client.credentials = grpc::InsecureChannelCredentials();
+  options.client.check_server = nullptr;
   absl::StatusOr<int> code = RunOn(**cluster, options, submission, interrupts.fd(), loaded, run.output_root, redraws);
   (*cluster)->Stop();
   return code;

@@ -324,6 +324,34 @@ TEST_F(SecurityTest, RenewedCertificatesNeedNoRestart) {
   EXPECT_EQ(run.exit_code, 0) << run.err;
 }
 
+TEST_F(SecurityTest, StreamsToACoordinatorThatWasRevokedEnd) {
+  StartCluster(1);
+  const std::string job = SubmitAs("user-alice", FakeJob("hang", 1));
+  std::vector<std::string> command = {Runfile("cli/adjoin"), "--coordinator", cluster_->address()};
+  for (const std::string& flag : Flags(Files("user-alice"))) command.push_back(flag);
+  command.insert(command.end(), {"follow", job, "-o", "json"});
+  auto follow = ChildProgram::Start(command, {}, folder_ + "/follow");
+  ASSERT_TRUE(follow.ok()) << follow.status();
+  const Deadline begun = Within(60);
+  while ((*follow)->Output().empty() && !begun.Expired()) absl::SleepFor(absl::Milliseconds(10));
+  ASSERT_FALSE((*follow)->Output().empty()) << (*follow)->Errors();
+
+  MakeCerts("certs", "--revoke server");
+  const auto code = (*follow)->Wait(Within(60));
+  ASSERT_TRUE(code.ok()) << code.status();
+  EXPECT_EQ(*code, 1);
+  const auto refused = AllOf(HasSubstr("the coordinator is not trusted"), HasSubstr("was revoked on"));
+  EXPECT_THAT((*follow)->Errors(), refused);
+  EXPECT_THAT((*follow)->Output(), Not(HasSubstr("trusted"))) << "which programs read";
+  // The daemon ends its stream, and is not let in again by itself.
+  const std::string log = cluster_->folder() + "/worker-0-log.err";
+  const Deadline left = Within(60);
+  const auto says = [&] { return absl::StrContains(ReadFile(log), "yet: the coordinator is not trusted"); };
+  while (!says() && !left.Expired()) absl::SleepFor(absl::Milliseconds(10));
+  EXPECT_THAT(ReadFile(log), AllOf(HasSubstr("connecting again: the coordinator is not trusted"), refused));
+  EXPECT_TRUE(says());
+}
+
 TEST_F(SecurityTest, BothSidesRefuseWhatTheAuthorityHasRevoked) {
   StartCluster(1);
   const auto eventually = [&](const TlsFiles& files, int code) {
