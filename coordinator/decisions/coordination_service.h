@@ -94,6 +94,10 @@ class CoordinationService {
   // These could not be written, and are refused with `reason`.
   void Withdraw(const std::vector<StoredSubmission>& submissions, const absl::Status& reason);
 
+  // Returns a number for a job whose spec may name no output_dir, so that its plan can name the job's own folder
+  // (OwnOutputFolder): give it to Submit, or back where no Submit follows. No other job gets it.
+  uint64_t ReserveNumber() { return submissions_.ReserveNumber(); }
+  void GiveBackNumber(uint64_t number) { submissions_.GiveBackNumber(number); }
   // With a worker at hand the job is admitted only after one has checked the data files (see AdmissionOf), each one
   // job at a time; without one it is accepted, and checked as soon as a worker connects.
   // Errors: kAlreadyExists (the key is another spec's), kInvalidArgument (its name is an id's), kPermissionDenied (the

@@ -40,12 +40,27 @@ ListPlace PlaceOf(const JobRecord& job) {
   return {ended, ended ? 0 : job.priority, job.number};
 }
 
+void JobTable::SkipTo(uint64_t number) {
+  if (number <= next_number_) return;
+  next_number_ = number;
+  reserved_.clear();
+}
+
+uint64_t JobTable::Reserve() {
+  reserved_.insert(next_number_);
+  return next_number_++;
+}
+
+void JobTable::GiveBack(uint64_t number) {
+  // Nobody has heard of it: the next job may have it.
+  if (reserved_.erase(number) > 0 && number + 1 == next_number_) --next_number_;
+}
+
 JobRecord& JobTable::Add(std::unique_ptr<JobRecord> job) {
-  if (job->number == 0) {
-    job->number = next_number_;
-    job->id = absl::StrCat("job-", job->number);
-  }
+  if (job->number == 0) job->number = next_number_;
+  if (job->id.empty()) job->id = absl::StrCat("job-", job->number);
   JobRecord& added = *job;
+  reserved_.erase(added.number);
   added.spec_bytes = added.spec.SpaceUsedLong();
   if (added.written != nullptr) added.spec_bytes += added.written->source.size() + added.written->spec.SpaceUsedLong();
   next_number_ = std::max(next_number_, added.number + 1);

@@ -59,11 +59,17 @@ class JobTable {
  public:
   explicit JobTable(uint64_t first_number) : next_number_(first_number) {}
 
-  // Gives the job the next number, and its id, where it has none.
+  // Gives the job the next number where it has none, and its id.
   JobRecord& Add(std::unique_ptr<JobRecord> job);
-  // No later job gets a number below this one.
-  void SkipTo(uint64_t number) { next_number_ = std::max(next_number_, number); }
+  // No later job gets a number below this one; what was reserved is reserved no more where numbers are skipped.
+  void SkipTo(uint64_t number);
   uint64_t next_number() const { return next_number_; }
+  // Returns a number that no job gets but one that is added with it. Give it back where no such job comes. Numbers have
+  // gaps where others were reserved meanwhile.
+  uint64_t Reserve();
+  bool IsReserved(uint64_t number) const { return reserved_.count(number) > 0; }
+  // Does nothing where the number is not reserved: a job may have it.
+  void GiveBack(uint64_t number);
   // Erases a job, with the ownership of its folders.
   void Erase(uint64_t number);
   // Erases a job whose folders stay its owner's. Returns the rows to write.
@@ -167,6 +173,7 @@ class JobTable {
   absl::StatusOr<const JobRecord*> ResolveId(const JobReference& reference) const;
 
   uint64_t next_number_;
+  std::set<uint64_t> reserved_;  // below next_number_; of no job
   std::map<uint64_t, std::shared_ptr<JobRecord>> jobs_;
   WaitingJobs pending_;
   std::map<QueueKey, JobRecord*> unended_;

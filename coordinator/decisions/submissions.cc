@@ -18,10 +18,33 @@ namespace {
 
 constexpr absl::Duration kKeepRefusals = absl::Minutes(5);
 constexpr size_t kMostRefusals = 20000;  // of up to kMaxErrorBytes; who waits for one looks several times a second
+constexpr size_t kMostExpected = 1000;   // of up to kMaxExpectedPlanBytes; other jobs are planned again
+
+// Two lists with the same key are the same to the planner.
+std::string KeyOf(const std::vector<DatasetSize>& sizes) {
+  std::string key;
+  for (const DatasetSize& size : sizes) {
+    const std::string bytes = size.SerializeAsString();
+    absl::StrAppend(&key, bytes.size(), ":", bytes);
+  }
+  return key;
+}
 
 }  // namespace
 
+std::string OwnOutputFolder(uint64_t number) { return absl::StrCat("job-", number); }
+
 absl::StatusOr<Submitted> Submissions::Submit(NewJob submitted) {
+  const uint64_t reserved = submitted.number;
+  // Only the name of the job's folder was asked for in advance. Where jobs share a folder, the later one has the higher
+  // number.
+  if (!submitted.spec.output_dir().empty()) jobs_.GiveBack(reserved);
+  absl::StatusOr<Submitted> result = Add(std::move(submitted));
+  jobs_.GiveBack(reserved);  // where no new job has it
+  return result;
+}
+
+absl::StatusOr<Submitted> Submissions::Add(NewJob submitted) {
   std::string spec_hash = std::move(submitted.spec_hash);
   if (!submitted.idempotency_key.empty()) {
     if (spec_hash.empty()) spec_hash = SpecHash(submitted.spec);
@@ -47,9 +70,11 @@ absl::StatusOr<Submitted> Submissions::Submit(NewJob submitted) {
     const std::string place = submitted.place_of == nullptr ? "" : submitted.place_of("weights.from_job");
     return absl::Status(weights.code(), absl::StrCat(place, place.empty() ? "" : ": ", std::string(weights.message())));
   }
-  ChooseOutputFolder(submitted);
+  const uint64_t number = jobs_.IsReserved(submitted.number) ? submitted.number : jobs_.next_number();
+  ChooseOutputFolder(number, submitted);
   ADJOIN_RETURN_IF_ERROR(CheckFolders(submitted));
-  if (submitted.plan.has_value()) ADJOIN_RETURN_IF_ERROR(CheckFits(*submitted.plan, submitted.spec));
+  const bool is_planned = submitted.plan.has_value() && submitted.expected_sizes.empty();
+  if (is_planned) ADJOIN_RETURN_IF_ERROR(CheckFits(*submitted.plan, submitted.spec));
   if (!submitted.any_folder && !submitted.owner.empty()) {
     ADJOIN_RETURN_IF_ERROR(CheckUserLimits(options_.user_limits, submitted.owner, submitted.spec.ranks(),
                                            jobs_.PendingCountOf(submitted.owner)));
@@ -65,6 +90,7 @@ absl::StatusOr<Submitted> Submissions::Submit(NewJob submitted) {
         " MiB, and the coordinator's --max-queued-mb is ", options_.max_queued_bytes >> 20, "; try again later"));
   }
   auto made = std::make_unique<JobRecord>();
+  made->number = number;
   made->spec = std::move(submitted.spec);
   made->written = std::move(submitted.written);
   made->place_of = std::move(submitted.place_of);
@@ -79,17 +105,24 @@ absl::StatusOr<Submitted> Submissions::Submit(NewJob submitted) {
   Submitted result{job.id, false};
   if (!job.idempotency_key.empty()) UseKey(job, std::move(spec_hash));
   ForgetOldJobs(job.owner);
-  submitted.plan.has_value() ? TakePlan(job, *std::move(submitted.plan)) : CheckData(job);
+  if (is_planned) {
+    TakePlan(job, *std::move(submitted.plan));
+    return result;
+  }
+  if (submitted.plan.has_value()) KeepExpected(job.number, *std::move(submitted.plan), submitted.expected_sizes);
+  CheckData(job);
   return result;
 }
 
 // A job without output_dir gets a folder of its own, named by its number.
-void Submissions::ChooseOutputFolder(NewJob& submitted) const {
+void Submissions::ChooseOutputFolder(uint64_t number, NewJob& submitted) const {
   if (!submitted.spec.output_dir().empty()) return;
-  const std::string own = absl::StrCat("job-", jobs_.next_number());
+  const std::string own = OwnOutputFolder(number);
   const bool taken = jobs_.folders().OfAnother(own, submitted.owner).has_value() || jobs_.UseOf(own).has_value();
   // A user may have chosen this name for another job.
   submitted.spec.set_output_dir(taken ? absl::StrCat(own, "-", absl::Hex(options_.draw_tag())) : own);
+  const bool fits = submitted.number == 0 || submitted.spec.output_dir() == OwnOutputFolder(submitted.number);
+  if (!fits) submitted.plan.reset();  // it names the folder that was reserved
 }
 
 // Errors: kPermissionDenied (a folder is another owner's), kFailedPrecondition (another job writes in its output_dir,
@@ -170,6 +203,22 @@ void Submissions::CheckAgain(JobRecord& job) {
 // ---------------------------------------------------------------------------------------------------------------------
 // The plan, and what becomes of the submission
 
+void Submissions::KeepExpected(uint64_t number, PlannedJob plan, const std::vector<DatasetSize>& sizes) {
+  if (expected_.size() >= kMostExpected || plan.plan.size() > kMaxExpectedPlanBytes) return;
+  expected_[number] = {std::move(plan), KeyOf(sizes)};
+}
+
+void Submissions::DataPassed(JobRecord& job, std::vector<DatasetSize> sizes) {
+  auto expected = expected_.extract(job.number);
+  // All else that the planner is asked was known when the plan was made: where its folder was not, ChooseOutputFolder
+  // dropped it, and a job whose weights a worker finds brings none.
+  if (!expected.empty() && expected.mapped().sizes == KeyOf(sizes)) {
+    UsePlan(job, std::move(expected.mapped().plan));
+  } else {
+    AskForPlan(job, std::move(sizes));
+  }
+}
+
 void Submissions::AskForPlan(JobRecord& job, std::vector<DatasetSize> sizes) {
   job.data_check = DataCheck::kPlanning;
   std::shared_ptr<const SubmittedSpec> written = job.written;
@@ -194,13 +243,17 @@ bool Submissions::Planned(const std::string& job_id, absl::StatusOr<PlannedJob> 
     EndCheck(*job, planned.status());
     return false;
   }
+  return UsePlan(*job, *std::move(planned));
+}
+
+bool Submissions::UsePlan(JobRecord& job, PlannedJob planned) {
   // A job that was accepted waits for another node.
-  if (const absl::Status fits = job->accepted ? absl::OkStatus() : CheckFits(*planned, job->spec); !fits.ok()) {
-    EndCheck(*job, fits);
+  if (const absl::Status fits = job.accepted ? absl::OkStatus() : CheckFits(planned, job.spec); !fits.ok()) {
+    EndCheck(job, fits);
     return false;
   }
-  TakePlan(*job, *std::move(planned));
-  if (!job->durable) return false;  // Durable wakes the queue
+  TakePlan(job, std::move(planned));
+  if (!job.durable) return false;  // Durable wakes the queue
   queue_.Wake();
   return true;
 }
@@ -239,6 +292,7 @@ void Submissions::TakePlan(JobRecord& job, PlannedJob planned) {
 
 void Submissions::Accept(JobRecord& job) {
   if (job.accepted) return;
+  expected_.erase(job.number);  // its files may be checked much later
   jobs_.Accept(job);
   ++accepted_;
   StoredSubmission row;
@@ -260,6 +314,7 @@ void Submissions::Refuse(const JobRecord& job, const absl::Status& reason) {
   refusals_.push_back({job.id, options_.Now() + kKeepRefusals});
   ForgetRefusals(kMostRefusals);
   ForgetCheck(job);
+  expected_.erase(job.number);
   outbox_.Withdraw(job);
   keys_.Erase(job.owner, job.idempotency_key, job.number);
   jobs_.Erase(job.number);

@@ -7,7 +7,8 @@
 //
 // With a worker at hand a job is accepted only after one has checked its data files (data_checks.h). Without one the
 // job is accepted at once, and checked as soon as a worker connects. A job that reads no file may bring its plan with
-// it, and is accepted with it. Not thread-safe.
+// it, and is accepted with it. One that reads files may bring the plan for the sizes that they are expected to have: it
+// is planned again only where the worker finds others. Not thread-safe.
 #ifndef ADJOIN_COORDINATOR_DECISIONS_SUBMISSIONS_H_
 #define ADJOIN_COORDINATOR_DECISIONS_SUBMISSIONS_H_
 
@@ -36,12 +37,20 @@
 
 namespace adjoin {
 
+// The output folder of a job whose spec names none, unless somebody else has it: "job-17".
+std::string OwnOutputFolder(uint64_t number);
+
 struct NewJob {
   JobSpec spec;
   std::shared_ptr<const SubmittedSpec> written;  // what the user sent; to be stored; null: as `spec` says
   PlaceFunction place_of;                        // may be empty
   std::vector<ModelTensor> model;                // the parameters, where the job's weights come from a file
-  std::optional<PlannedJob> plan;                // of a job that reads no file; absent: it is asked for
+  // Made for OwnOutputFolder(number) where the spec names no folder; absent: it is asked for.
+  std::optional<PlannedJob> plan;
+  // With `plan`, of a job that reads files: the plan is that of files of these sizes, and is used where a worker finds
+  // the same. Empty: the job reads no file.
+  std::vector<DatasetSize> expected_sizes;
+  uint64_t number = 0;  // that ReserveNumber returned; 0: none
   std::string owner;
   int32_t priority = 0;
   std::string idempotency_key;  // empty: none
@@ -49,6 +58,9 @@ struct NewJob {
   bool any_folder = false;      // an admin's job may also use folders with results of other owners
   bool replace_output = false;  // what an earlier job left in its output_dir may be replaced
 };
+
+// The longest plan that a job brings with expected sizes: so many of them are kept in memory during checks.
+inline constexpr size_t kMaxExpectedPlanBytes = size_t{64} << 10;
 
 struct Submitted {
   std::string job_id;
@@ -72,6 +84,9 @@ class Submissions {
   Submissions(const Submissions&) = delete;
   Submissions& operator=(const Submissions&) = delete;
 
+  // As CoordinationService's.
+  uint64_t ReserveNumber() { return jobs_.Reserve(); }
+  void GiveBackNumber(uint64_t number) { jobs_.GiveBack(number); }
   // The errors are those of CoordinationService::Submit.
   absl::StatusOr<Submitted> Submit(NewJob submitted);
   // Call it where workers of the coordinator before this one may come back: for `reattach`, no job is refused because
@@ -112,15 +127,23 @@ class Submissions {
   uint64_t accepted() const { return accepted_; }  // since the coordinator's start
 
  private:
-  void ChooseOutputFolder(NewJob& submitted) const;
+  // As Submit. Gives no number back.
+  absl::StatusOr<Submitted> Add(NewJob submitted);
+  void ChooseOutputFolder(uint64_t number, NewJob& submitted) const;
   absl::Status CheckFolders(const NewJob& submitted) const;
   void CheckData(JobRecord& job);
+  // A worker has found these sizes.
+  void DataPassed(JobRecord& job, std::vector<DatasetSize> sizes);
   void AskForPlan(JobRecord& job, std::vector<DatasetSize> sizes);
+  // Keeps the plan until the job's check is over, while there is room.
+  void KeepExpected(uint64_t number, PlannedJob plan, const std::vector<DatasetSize>& sizes);
   // Neither a worker's answer nor a plan is of use any more.
   void ForgetCheck(const JobRecord& job);
   void EndCheck(JobRecord& job, const absl::Status& failure);
   // Errors: those of CheckMemory, once all workers are known.
   absl::Status CheckFits(const PlannedJob& planned, const JobSpec& spec) const;
+  // As Planned, of a plan that was made.
+  bool UsePlan(JobRecord& job, PlannedJob planned);
   void TakePlan(JobRecord& job, PlannedJob planned);
   void Accept(JobRecord& job);
   void Refuse(const JobRecord& job, const absl::Status& reason);
@@ -140,6 +163,11 @@ class Submissions {
   };
   void ForgetRefusals(size_t most);
 
+  struct ExpectedPlan {
+    PlannedJob plan;
+    std::string sizes;  // as KeyOf makes it of them
+  };
+
   const CoordinationOptions& options_;
   JobTable& jobs_;
   WorkerTable& workers_;
@@ -148,12 +176,15 @@ class Submissions {
   DataChecks checks_{options_,
                      jobs_,
                      workers_,
-                     {[this](JobRecord& job, std::vector<DatasetSize> sizes) { AskForPlan(job, std::move(sizes)); },
+                     {[this](JobRecord& job, std::vector<DatasetSize> sizes) { DataPassed(job, std::move(sizes)); },
                       [this](JobRecord& job, const absl::Status& why) { EndCheck(job, why); },
                       [this](JobRecord& job) { Accept(job); }}};
   absl::Duration all_workers_known_at_ = -absl::InfiniteDuration();
   std::map<std::string, absl::Status> refused_;  // by job id; at most kMostRefusals
   std::deque<Refusal> refusals_;                 // the same, oldest first
+  // By number, of jobs whose files are checked and that are not accepted; at most kMostExpected, each of
+  // kMaxExpectedPlanBytes.
+  std::map<uint64_t, ExpectedPlan> expected_;
   IdempotencyKeys keys_;
   uint64_t accepted_ = 0;
 };
