@@ -17,10 +17,12 @@
 #include "base/printable_text.h"
 #include "base/status_macros.h"
 #include "coordinator/decisions/data_checks.h"
+#include "coordinator/decisions/submissions.h"
 #include "planner/picture/plan_picture.h"
 #include "planner/plan/file_halos.h"
 #include "planner/plan/plan_report.h"
 #include "planner/plan/planner.h"
+#include "planner/plan/program_requests.h"
 #include "planner/spec/spec_parser.h"
 #include "planner/time/cost_model.h"
 #include "planner/time/step_time.h"
@@ -116,13 +118,6 @@ void PlaceWeights(const std::string& place, JobSpec& spec) {
   weights.set_from_output(place);
 }
 
-// The sizes of the data sets, where they are known. A second question would only tell what the spec of a job says that
-// reads no file; but its plan has the output_dir, too, which a job may leave to the coordinator.
-std::optional<std::vector<DatasetSize>> SizesOf(const PlanQuestion& question, const JobSpec& spec) {
-  if (question.sized()) return std::vector<DatasetSize>(question.size().begin(), question.size().end());
-  return spec.output_dir().empty() ? std::nullopt : SizesWithoutFiles(spec);
-}
-
 // What a job may lack of what it is predicted to take, since the prediction may be too high.
 constexpr double kLeastShare = 0.9;
 
@@ -188,28 +183,93 @@ absl::Status Draw(const PlanQuestion& question, PlanAnswer& answer) {
   return absl::OkStatus();
 }
 
-absl::Status Answer(const PlanQuestion& question, const LayerRules& rules, PlanAnswer& answer) {
-  if (!question.picture_of().empty()) return Draw(question, answer);
-  ADJOIN_ASSIGN_OR_RETURN(ParsedSpec parsed, Parse(question));
-  if (parsed.spec.output_dir().empty()) parsed.spec.set_output_dir(question.output_dir());
-  PlaceWeights(question.weights(), parsed.spec);
-  const std::optional<std::vector<DatasetSize>> known = SizesOf(question, parsed.spec);
-  DatasetSizes sizes;
-  for (const DatasetSize& size : known.value_or(std::vector<DatasetSize>())) {
-    sizes[size.name()] = {size.samples(), size.extents()};
-  }
-  ADJOIN_ASSIGN_OR_RETURN(Plan plan, Planner::Build(parsed.spec, sizes, rules, &parsed.locations));
+DatasetSizes ByName(const std::vector<DatasetSize>& sizes) {
+  DatasetSizes by_name;
+  for (const DatasetSize& size : sizes) by_name[size.name()] = {size.samples(), size.extents()};
+  return by_name;
+}
+
+// Makes the plan. With `sizes` it is put into the answer; without, that is the check of the spec.
+absl::Status MakePlan(const PlanQuestion& question, const ParsedSpec& parsed, const LayerRules& rules,
+                      const std::optional<std::vector<DatasetSize>>& sizes, PlanAnswer& answer) {
+  const DatasetSizes known = ByName(sizes.value_or(std::vector<DatasetSize>()));
+  ADJOIN_ASSIGN_OR_RETURN(Plan plan, Planner::Build(parsed.spec, known, rules, &parsed.locations));
+  // It is only handed on: errors tell of the spec as it was written.
+  if (plan.spec().output_dir().empty()) plan.mutable_spec()->set_output_dir(question.output_dir());
   ReadHalosFromFiles(&plan);
   if (question.has_weights_file()) *plan.mutable_weights_file() = question.weights_file();
-  const size_t bytes = plan.ByteSizeLong();
-  ADJOIN_RETURN_IF_ERROR(CheckPlanSize(bytes, parsed.spec));
-  if (known.has_value()) {
+  ADJOIN_RETURN_IF_ERROR(CheckPlanSize(plan.ByteSizeLong(), parsed.spec));
+  if (sizes.has_value()) {
     ADJOIN_RETURN_IF_ERROR(AddPrediction(plan, question.rates(), parsed.locations, answer));
     answer.set_hash(Planner::Hash(plan));
     plan.SerializeToString(answer.mutable_plan());
   }
-  if (question.sized()) return absl::OkStatus();
-  if (parsed.spec.has_weights()) AddModel(plan, answer);
+  if (!question.sized() && parsed.spec.has_weights()) AddModel(plan, answer);
+  return absl::OkStatus();
+}
+
+// Above this work, bytes of the spec once for each rank, a job whose files are not looked at yet is only checked: a
+// wrong guess, and a refusal, would take twice the time.
+constexpr double kMostExpectedWork = 1 << 20;
+
+// The sizes that the job's files are expected to have, where its plan can be made with them.
+std::optional<std::vector<DatasetSize>> ExpectedSizes(const JobSpec& spec, const SeenSizes* seen) {
+  const double work = static_cast<double>(spec.ByteSizeLong()) * spec.ranks();
+  if (seen == nullptr || spec.has_weights() || work > kMostExpectedWork) return std::nullopt;
+  return seen->Of(spec.dataset());
+}
+
+// True where a plan without sizes has no program that the one with them lacks: a spec from which the one is made passes
+// the check by the other.
+bool HasAllPrograms(const JobSpec& spec, const std::vector<DatasetSize>& sizes) {
+  const auto without = ProgramRequests(spec, {}), with = ProgramRequests(spec, ByName(sizes));
+  if (!without.ok() || !with.ok()) return false;
+  return std::all_of(without->begin(), without->end(), [&](const ProgramRequest& program) {
+    return std::any_of(with->begin(), with->end(), [&](const ProgramRequest& other) {
+      return other.name == program.name && other.batch == program.batch;
+    });
+  });
+}
+
+// Plans the job as if its files had these sizes, and checks it by that. Returns false where that shows nothing: then
+// the spec is to be checked as it is, so that it is accepted or refused, and with the same words, whatever was seen.
+bool PlanAhead(const PlanQuestion& question, const ParsedSpec& parsed, const LayerRules& rules,
+               const std::vector<DatasetSize>& sizes, PlanAnswer& answer) {
+  PlanAnswer ahead;
+  const absl::Status made = Caught("the planner", [&] { return MakePlan(question, parsed, rules, sizes, ahead); });
+  if (!made.ok() || !HasAllPrograms(parsed.spec, sizes)) return false;
+  if (ahead.plan().size() > kMaxExpectedPlanBytes) return true;
+  answer = std::move(ahead);
+  *answer.mutable_expected_size() = {sizes.begin(), sizes.end()};
+  return true;
+}
+
+absl::Status AnswerSized(const PlanQuestion& question, const ParsedSpec& parsed, const LayerRules& rules,
+                         SeenSizes* seen, PlanAnswer& answer) {
+  if (seen != nullptr) seen->Add(parsed.spec.dataset(), question.size());
+  return MakePlan(question, parsed, rules, std::vector<DatasetSize>(question.size().begin(), question.size().end()),
+                  answer);
+}
+
+absl::Status AnswerFirst(const PlanQuestion& question, const ParsedSpec& parsed, const LayerRules& rules,
+                         const SeenSizes* seen, PlanAnswer& answer) {
+  // A plan names the folder.
+  const bool has_folder = !parsed.spec.output_dir().empty() || !question.output_dir().empty();
+  if (const auto sizes = SizesWithoutFiles(parsed.spec); sizes.has_value()) {
+    PlanAnswer without_folder;  // of no use, but that it was made
+    return MakePlan(question, parsed, rules, sizes, has_folder ? answer : without_folder);
+  }
+  const auto expected = has_folder ? ExpectedSizes(parsed.spec, seen) : std::nullopt;
+  if (expected.has_value() && PlanAhead(question, parsed, rules, *expected, answer)) return absl::OkStatus();
+  return MakePlan(question, parsed, rules, std::nullopt, answer);
+}
+
+absl::Status Answer(const PlanQuestion& question, const LayerRules& rules, SeenSizes* seen, PlanAnswer& answer) {
+  if (!question.picture_of().empty()) return Draw(question, answer);
+  ADJOIN_ASSIGN_OR_RETURN(ParsedSpec parsed, Parse(question));
+  PlaceWeights(question.weights(), parsed.spec);
+  if (question.sized()) return AnswerSized(question, parsed, rules, seen, answer);
+  ADJOIN_RETURN_IF_ERROR(AnswerFirst(question, parsed, rules, seen, answer));
   if (!question.source().empty()) {
     AddPlaces(parsed, answer);
     *answer.mutable_spec() = std::move(parsed.spec);
@@ -226,9 +286,9 @@ absl::Status CheckPlanSize(size_t bytes, const JobSpec& spec) {
                                                  " are possible: take fewer ranks, or fewer layers"));
 }
 
-PlanAnswer AnswerPlanQuestion(const PlanQuestion& question, const LayerRules& rules) {
+PlanAnswer AnswerPlanQuestion(const PlanQuestion& question, const LayerRules& rules, SeenSizes* seen) {
   PlanAnswer answer;
-  const absl::Status status = Caught("the planner", [&] { return Answer(question, rules, answer); });
+  const absl::Status status = Caught("the planner", [&] { return Answer(question, rules, seen, answer); });
   if (!status.ok()) {
     answer.Clear();
     answer.set_error(static_cast<int>(status.code()));

@@ -6,7 +6,8 @@
 //   question.set_file("job.textproto");
 //   PlanAnswer answer = AnswerPlanQuestion(question, BuiltinLayerRules());
 //
-// Pure; what a rule throws is in the answer.
+// What a rule throws is in the answer. A spec is accepted or refused, and a plan made, by the question alone; what was
+// seen decides only whether the plan of a job that reads files comes with the first answer already.
 #ifndef ADJOIN_COORDINATOR_PLANNING_PLAN_ANSWER_H_
 #define ADJOIN_COORDINATOR_PLANNING_PLAN_ANSWER_H_
 
@@ -17,6 +18,7 @@
 #include "absl/status/status.h"
 #include "coordinator/decisions/job_record.h"
 #include "coordinator/planning/planning.pb.h"
+#include "coordinator/planning/seen_sizes.h"
 #include "layers/rules/layer_rule.h"
 #include "proto/job.pb.h"
 
@@ -24,7 +26,8 @@ namespace adjoin {
 
 // Errors, in PlanAnswer.error: kInvalidArgument (the spec is too large, or wrong, with the location; the plan is too
 // large), kUnimplemented (the spec needs something that is not supported yet), kInternal (a rule threw; says what).
-PlanAnswer AnswerPlanQuestion(const PlanQuestion& question, const LayerRules& rules);
+// `seen`: the sizes that earlier questions told, to which those of this one are added; null: none.
+PlanAnswer AnswerPlanQuestion(const PlanQuestion& question, const LayerRules& rules, SeenSizes* seen = nullptr);
 
 // Checks the size of a plan as it is stored and sent. Errors: kInvalidArgument (too large; names the size of the job
 // and the limit).

@@ -7,9 +7,11 @@
 #include <cstring>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_replace.h"
+#include "coordinator/planning/seen_sizes.h"
 #include "layers/builtin/builtin_rules.h"
 #include "layers/rules/layer_rule.h"
 #include "planner/time/cost_model.h"
@@ -198,6 +200,121 @@ TEST(PlanAnswer, AJobThatReadsNoFileIsPlannedWithTheFirstQuestion) {
   EXPECT_EQ(first.hash(), second.hash());
   EXPECT_EQ(first.hash().size(), 32);
   EXPECT_FALSE(second.has_spec());
+}
+
+TEST(PlanAnswer, AFolderThatTheSpecLeavesOutMayBeToldInAdvance) {
+  std::string text = kSpec;
+  for (const auto& [file, made] :
+       {std::pair("idx { path: [\"a.gz\", \"b.gz\"] }", "synthetic { kind: \"normal\" samples: 100 }"),
+        std::pair("idx { path: \"labels.idx.gz\" }", "synthetic { kind: \"index\" samples: 100 high: 10 }")}) {
+    text.replace(text.find(file), std::strlen(file), made);
+  }
+  PlanQuestion question = Question(text);
+  question.set_output_dir("job-17");
+  const PlanAnswer first = AnswerPlanQuestion(question, BuiltinLayerRules());
+  ASSERT_EQ(first.error(), 0) << first.message();
+  Plan plan;
+  ASSERT_TRUE(plan.ParseFromString(first.plan()));
+  EXPECT_EQ(plan.spec().output_dir(), "job-17");
+  EXPECT_EQ(first.spec().output_dir(), "") << "the spec is told as it was written";
+  EXPECT_EQ(first.expected_size_size(), 0) << "they are certain";
+  EXPECT_EQ(first.hash(), AnswerPlanQuestion(Question(text + "output_dir: \"job-17\""), BuiltinLayerRules()).hash());
+
+  // A refusal does not name it.
+  question.set_source(text + "checkpoint { every_steps: 10 }");
+  const PlanAnswer refused = AnswerPlanQuestion(question, BuiltinLayerRules());
+  EXPECT_THAT(refused.message(), HasSubstr("my-job/checkpoints"));
+  question.clear_output_dir();
+  EXPECT_EQ(AnswerPlanQuestion(question, BuiltinLayerRules()).message(), refused.message());
+}
+
+// What a planner answers that has seen the files of `seen`, and one that has seen nothing.
+struct TwoAnswers {
+  PlanAnswer knowing, fresh;
+};
+TwoAnswers AnswersTo(const std::string& text, int64_t seen_samples) {
+  SeenSizes seen;
+  PlanQuestion sized = Question(kSpec);
+  sized.set_sized(true);
+  sized.add_size()->set_name("train");
+  sized.mutable_size(0)->set_samples(seen_samples);
+  EXPECT_EQ(AnswerPlanQuestion(sized, BuiltinLayerRules(), &seen).error(), 0);
+  PlanQuestion question = Question(text);
+  question.set_output_dir("job-17");
+  TwoAnswers answers = {AnswerPlanQuestion(question, BuiltinLayerRules(), &seen),
+                        AnswerPlanQuestion(question, BuiltinLayerRules())};
+  EXPECT_EQ(answers.knowing.error(), answers.fresh.error());
+  EXPECT_EQ(answers.knowing.message(), answers.fresh.message());
+  EXPECT_EQ(answers.knowing.spec().SerializeAsString(), answers.fresh.spec().SerializeAsString());
+  EXPECT_EQ(answers.fresh.plan(), "") << "its files are to be looked at first";
+  return answers;
+}
+
+TEST(PlanAnswer, ThePlanForSizesThatWereSeenIsTheOneForTheseSizes) {
+  const std::string text = absl::StrReplaceAll(kSpec, {{"lr: 0.01", "lr: 0.02"}, {"small", "other"}});
+  const PlanAnswer ahead = AnswersTo(text, 100).knowing;
+  ASSERT_EQ(ahead.expected_size_size(), 1);
+  EXPECT_EQ(ahead.expected_size(0).samples(), 100);
+  PlanQuestion sized = Question(text);
+  sized.set_output_dir("job-17");
+  sized.set_sized(true);
+  *sized.add_size() = ahead.expected_size(0);
+  const PlanAnswer second = AnswerPlanQuestion(sized, BuiltinLayerRules());
+  EXPECT_EQ(ahead.plan(), second.plan());
+  EXPECT_EQ(ahead.hash(), second.hash());
+  EXPECT_EQ(ahead.predicted().SerializeAsString(), second.predicted().SerializeAsString());
+  EXPECT_EQ(ahead.memory(), second.memory());
+  EXPECT_EQ(second.expected_size_size(), 0);
+  EXPECT_EQ(PlaceOf(ahead, "dataset[0].field[1].idx.path[0]"), "job.textproto:7:31");
+}
+
+TEST(PlanAnswer, OnlyJobsOnTheSameFilesThatMayBePlannedNowAre) {
+  const std::string text = kSpec;
+  EXPECT_EQ(AnswersTo(absl::StrReplaceAll(text, {{"labels.idx.gz", "others.idx.gz"}}), 100).knowing.plan(), "");
+  EXPECT_EQ(AnswersTo(text + "weights { from_job: \"base\" strict: false }", 100).knowing.plan(), "")
+      << "a worker tells where they are";
+  EXPECT_EQ(AnswersTo(absl::StrReplaceAll(text, {{"ranks: 1", "ranks: 8192"}}), 100).knowing.plan(), "")
+      << "a large job is planned only with the sizes that are found";
+  SeenSizes seen;
+  PlanQuestion sized = Question(text);
+  sized.set_sized(true);
+  sized.add_size()->set_name("train");
+  sized.mutable_size(0)->set_samples(100);
+  ASSERT_EQ(AnswerPlanQuestion(sized, BuiltinLayerRules(), &seen).error(), 0);
+  EXPECT_EQ(AnswerPlanQuestion(Question(text), BuiltinLayerRules(), &seen).plan(), "") << "its folder is not known";
+  EXPECT_NE(AnswerPlanQuestion(Question(text + "output_dir: \"out\""), BuiltinLayerRules(), &seen).plan(), "");
+}
+
+// AnswersTo compares each answer with that of a planner that has seen nothing.
+TEST(PlanAnswer, WhatWasSeenRefusesNoJobAndAcceptsNone) {
+  const std::string text = kSpec;
+  // With 10 samples this job has nothing to train on, and this one less memory than it takes: the second question
+  // tells.
+  const std::string drops = absl::StrReplaceAll(text, {{"epochs: 1", "epochs: 1 drop_last: true"}});
+  const std::string limited = text + "resources { memory_bytes: 1000 }\n";
+  for (const std::string& later : {drops, limited}) {
+    const PlanAnswer checked = AnswersTo(later, 10).knowing;
+    EXPECT_EQ(checked.error(), 0) << checked.message();
+    EXPECT_EQ(checked.plan(), "");
+  }
+  // Two mistakes: the layer's is told, whatever was seen.
+  const std::string wrong = absl::StrReplaceAll(drops, {{"flatten { arg: 1 }", "flatten { arg: 1 arg: 100 }"}});
+  EXPECT_THAT(AnswersTo(wrong, 10).knowing.message(), HasSubstr("layer 0 \"flat\""));
+  // Layouts for the 10 samples that are there, and not for the batch that the evaluation names.
+  const std::string cut =
+      absl::StrReplaceAll(text, {{"ranks: 1", "ranks: 2"},
+                                 {"batch: 64", "batch: 10"},
+                                 {"layer { name: \"fc\"",
+                                  "layer { name: \"deal\" y: \"uneven\" repartition {} }\nlayer { name: \"fc\""}}) +
+      "evaluate { dataset: \"train\" batch: 64 metric: \"accuracy\" }\n"
+      "layout { name: \"uneven\" partition: [2, 1] cut { dim: 0 size: [4, 6] } }\n";
+  EXPECT_THAT(AnswersTo(cut, 10).knowing.message(), HasSubstr("program \"evaluate\""));
+  PlanQuestion sized = Question(cut);
+  sized.set_sized(true);
+  sized.add_size()->set_name("train");
+  sized.mutable_size(0)->set_samples(10);
+  const PlanAnswer fits = AnswerPlanQuestion(sized, BuiltinLayerRules());
+  EXPECT_EQ(fits.error(), 0) << fits.message();
 }
 
 TEST(PlanAnswer, TheFieldsOfDataFilesHavePlaces) {

@@ -24,7 +24,7 @@ PlanQuestion QuestionOf(const PlanTask& task) {
 }
 
 absl::StatusOr<PlanAnswer> InProcessMaker::Make(const PlanTask& task, const std::function<bool()>& go_on) {
-  return AnswerPlanQuestion(QuestionOf(task), rules_);
+  return AnswerPlanQuestion(QuestionOf(task), rules_, &seen_);
 }
 
 }  // namespace adjoin

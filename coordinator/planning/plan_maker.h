@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "coordinator/planning/planning.pb.h"
+#include "coordinator/planning/seen_sizes.h"
 #include "coordinator/planning/spec_planner.h"
 #include "layers/rules/layer_rule.h"
 
@@ -36,6 +37,7 @@ class InProcessMaker final : public PlanMaker {
 
  private:
   const LayerRules& rules_;
+  SeenSizes seen_;
 };
 
 }  // namespace adjoin

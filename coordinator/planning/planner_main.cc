@@ -15,6 +15,7 @@
 #include "coordinator/planning/plan_answer.h"
 #include "coordinator/planning/planner_process.h"
 #include "coordinator/planning/planner_protocol.h"
+#include "coordinator/planning/seen_sizes.h"
 
 namespace adjoin {
 namespace {
@@ -89,13 +90,14 @@ int RunPlannerProcess(char** argv, const LayerRules& rules) {
   if (!absl::SimpleAtoi(argv[2], &parent) || !absl::SimpleAtoi(argv[3], &memory_bytes)) return 2;
   if (!DieWithParent(parent)) return 0;
   LimitSelf(memory_bytes);
+  SeenSizes seen;
   char length[kPlannerLengthBytes];
   while (ReadAll(length, sizeof(length))) {
     std::string bytes(PlannerLengthFrom(length), '\0');
     PlanQuestion question;
     if (!ReadAll(bytes.data(), bytes.size()) || !question.ParseFromString(bytes)) return 2;
     // The length goes first, so that the answer is sent at once.
-    const PlanAnswer answer = AnswerPlanQuestion(question, rules);
+    const PlanAnswer answer = AnswerPlanQuestion(question, rules, &seen);
     bytes = PlannerLength(answer.ByteSizeLong());
     answer.AppendToString(&bytes);
     if (!WriteAll(bytes.data(), bytes.size())) return 0;

@@ -30,10 +30,10 @@ struct PlanTask {
   std::string owner;                          // whose share of the planners it uses
   std::string name;                           // in messages: "job.textproto", "job-17"
   std::shared_ptr<const SubmittedSpec> spec;  // not null
-  // Absent: the sizes of the data sets have yet to be known, and the spec is only checked; but a job that reads no file
-  // and has an output_dir is planned.
+  // Absent: the sizes of the data sets have yet to be known. The spec is checked; where its folder is known, it is also
+  // planned if it reads no file, or (PlanAnswer.expected_size) files like those of a job that was planned before.
   std::optional<std::vector<DatasetSize>> sizes;
-  std::string output_dir;  // of the job, where the spec has none
+  std::string output_dir;  // of the job, where the spec has none; "": not known yet
   std::string weights;     // where those of weights.from_job are, below the output root; "": not known yet
   std::optional<FileSums> weights_file = std::nullopt;      // of the file of weights, where a worker has read it
   std::shared_ptr<const RateTable> rates = nullptr;         // of the nodes, as most have measured; null: none has
