@@ -92,7 +92,7 @@ class Hub {
     return result;
   }
 
-  // For an `f` that changes nothing. The state that it sees may not be in the store yet.
+  // For an `f` that changes nothing which is to be stored or sent. The state that it sees may not be in the store yet.
   template <typename F>
   auto Look(F f) {
     absl::MutexLock lock(&mutex_);

@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/printable_text.h"
 #include "base/status_macros.h"
@@ -38,8 +39,15 @@ std::string NameOf(const SubmitRequest& request) {
 
 }  // namespace
 
+bool MayLackOutputDir(const SubmitRequest& request) {
+  const std::string& text = request.spec_source();
+  if (text.empty()) return request.spec().output_dir().empty();
+  // A job whose text has the words elsewhere, as in a comment, is planned once more when its folder is chosen.
+  return !absl::StrContains(text, "output_dir") && !absl::StrContains(text, "outputDir");
+}
+
 absl::StatusOr<NewJob> ReadSubmission(const SubmitRequest& request, const std::string& owner, SpecPlanner& planner,
-                                      const std::function<bool()>& given_up, std::shared_ptr<const RateTable> rates) {
+                                      const std::function<bool()>& given_up, ReadOptions options) {
   ADJOIN_RETURN_IF_ERROR(CheckText("the idempotency key", request.idempotency_key(), kMaxNameBytes));
   ADJOIN_RETURN_IF_ERROR(CheckText("the name of the spec's file (spec_file)", request.spec_file(), kMaxPathBytes));
   const size_t bytes = std::max(request.spec_source().size(), request.spec().ByteSizeLong());
@@ -55,8 +63,10 @@ absl::StatusOr<NewJob> ReadSubmission(const SubmitRequest& request, const std::s
   task.owner = owner;
   task.name = NameOf(request);
   task.spec = std::make_shared<const SubmittedSpec>(std::move(written));
-  task.rates = std::move(rates);
+  task.rates = std::move(options.rates);
+  if (options.number != 0) task.output_dir = OwnOutputFolder(options.number);
   NewJob job;
+  job.number = options.number;
   job.written = task.spec;
   ADJOIN_ASSIGN_OR_RETURN(PlanAnswer answer, PlanAndWait(planner, std::move(task), given_up));
   job.spec = request.spec_source().empty() ? request.spec() : std::move(*answer.mutable_spec());
@@ -64,6 +74,7 @@ absl::StatusOr<NewJob> ReadSubmission(const SubmitRequest& request, const std::s
                std::make_move_iterator(answer.mutable_model()->end())};
   if (!answer.hash().empty()) {
     job.plan = PlannedJobOf(answer);
+    job.expected_sizes = {answer.expected_size().begin(), answer.expected_size().end()};
   }
   job.owner = owner;
   job.priority = request.priority();

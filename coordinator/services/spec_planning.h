@@ -1,12 +1,15 @@
 // Makes a job from the text that a user submits.
 //
-//   ADJOIN_ASSIGN_OR_RETURN(NewJob job, ReadSubmission(request, caller.name, planner, [&] { return gone(); }));
+//   const uint64_t number = MayLackOutputDir(request) ? service.ReserveNumber() : 0;
+//   ADJOIN_ASSIGN_OR_RETURN(
+//       NewJob job, ReadSubmission(request, caller.name, planner, [&] { return gone(); }, {.number = number}));
 //   service.Submit(std::move(job));
 //
 // Any thread.
 #ifndef ADJOIN_COORDINATOR_SERVICES_SPEC_PLANNING_H_
 #define ADJOIN_COORDINATOR_SERVICES_SPEC_PLANNING_H_
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -20,13 +23,20 @@
 
 namespace adjoin {
 
-// Every mistake that can be found without the data files is found here. `given_up` as for PlanAndWait, `rates` as in
-// PlanTask.
+// False where the spec surely names its output_dir. It is not parsed: that is the planners' business.
+bool MayLackOutputDir(const SubmitRequest& request);
+
+// What is known of the cluster when a job is read.
+struct ReadOptions {
+  uint64_t number = 0;                               // as NewJob's
+  std::shared_ptr<const RateTable> rates = nullptr;  // as PlanTask's
+};
+
+// Every mistake that can be found without the data files is found here. `given_up` as for PlanAndWait.
 // Errors: kInvalidArgument (the spec is too large, or wrong, with the location; a plan or an idempotency key is too
 // large), kUnimplemented (the spec needs something that is not supported yet); those of PlanDone.
 absl::StatusOr<NewJob> ReadSubmission(const SubmitRequest& request, const std::string& owner, SpecPlanner& planner,
-                                      const std::function<bool()>& given_up,
-                                      std::shared_ptr<const RateTable> rates = nullptr);
+                                      const std::function<bool()>& given_up, ReadOptions options = {});
 
 // Returns the places of the fields of a job that was accepted earlier. Nothing is parsed before it is called.
 PlaceFunction PlacesOf(const StoredSubmission& submission);
