@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -235,6 +236,31 @@ TEST_F(JobPageTest, EveryNewStateOfAJobIsTold) {
       ASSERT_EQ(told.count(id), 1) << id << " is " << JobState_Name(state);
       EXPECT_EQ(told.at(id), JobChange::kState) << id;
     }
+  }
+}
+
+// Before that nobody may hear of it: who submitted it would be woken for nothing.
+TEST_F(JobPageTest, ANewJobIsToldWhenItIsInTheStoreOrRefused) {
+  for (const bool stored : {true, false}) {
+    NewJob made;
+    made.spec = Spec("job", 1);
+    const absl::StatusOr<Submitted> submitted = service_->Submit(std::move(made));
+    ASSERT_TRUE(submitted.ok()) << submitted.status();
+    for (const PlanRequest& request : service_->TakePlanRequests()) {
+      service_->Planned(request.job_id, MakePlan(request));
+    }
+    const StoreChanges changes = service_->TakeChanges();
+    ASSERT_EQ(changes.submissions.size(), 1);
+    EXPECT_EQ(service_->TakeTouched().size(), 0);
+    if (stored) {
+      Keep(changes);
+      service_->Durable(changes.submissions);
+    } else {
+      service_->Withdraw(changes.submissions, absl::UnavailableError("the disk is full"));
+    }
+    const std::map<std::string, JobChange> told = service_->TakeTouched();
+    ASSERT_EQ(told.count(submitted->job_id), 1) << (stored ? "stored" : "refused");
+    EXPECT_EQ(told.at(submitted->job_id), JobChange::kState);
   }
 }
 

@@ -15,7 +15,7 @@ void Outbox::Event(const JobRecord& job, const std::string& kind, const std::str
   event.set_kind(kind);
   event.set_text(PrintableText(text, kMaxErrorBytes));
   if (job.accepted) changes_.events.push_back(event);
-  Touched(job, JobChange::kState);
+  TouchedInStore(job, JobChange::kState);
   notes_.push_back({.text = absl::StrCat(job.id, " ", kind, text.empty() ? "" : ": ", event.text()),
                     .job_id = job.id,
                     .epoch = job.attempt.epoch,

@@ -74,11 +74,11 @@ class Outbox {
   // For the store. A job that is not accepted gets no row.
   void JobChanged(const JobRecord& job) {
     changed_jobs_.insert(job.number);
-    Touched(job, JobChange::kState);
+    TouchedInStore(job, JobChange::kState);
   }
   void AttemptChanged(const JobRecord& job) {
     changed_attempts_.insert(job.number);
-    Touched(job, JobChange::kProgress);
+    TouchedInStore(job, JobChange::kProgress);
   }
   // For those who follow the job, not for the store.
   void Touched(const JobRecord& job, JobChange change);
@@ -114,6 +114,11 @@ class Outbox {
   std::map<std::string, JobChange> TakeTouched() { return std::exchange(touched_, {}); }
 
  private:
+  // Of a job that is not in the store yet nobody may hear: who waits for it is told when it is there, or refused.
+  void TouchedInStore(const JobRecord& job, JobChange change) {
+    if (job.durable) Touched(job, change);
+  }
+
   const CoordinationOptions& options_;
   uint64_t last_event_ = 0;
   std::set<uint64_t> changed_jobs_, changed_attempts_;  // numbers

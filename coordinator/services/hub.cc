@@ -64,24 +64,27 @@ Hub::~Hub() {
 // ---------------------------------------------------------------------------------------------------------------------
 // From decisions to the store, and from there to the daemons
 
-void Hub::Tell(Note note) {
-  absl::MutexLock lock(&notes_mutex_);
-  if (notes_.size() < kMaxNotes) {
-    notes_.push_back(std::move(note));
-  } else {
-    ++notes_lost_;
+void Hub::Tell(std::vector<Note> notes) {
+  if (notes.empty()) return;
+  {
+    absl::MutexLock lock(&notes_mutex_);
+    for (Note& note : notes) {
+      if (notes_.size() < kMaxNotes) {
+        notes_.push_back(std::move(note));
+      } else {
+        ++notes_lost_;
+      }
+    }
   }
   noted_.NotifyAll();
 }
 
 void Hub::Collect() {
+  std::vector<Note> told;
   for (Note& note : service_.TakeNotes()) {
-    if (note.submission != 0) {
-      held_notes_.push_back(std::move(note));
-    } else {
-      Tell(std::move(note));
-    }
+    (note.submission != 0 ? held_notes_ : told).push_back(std::move(note));
   }
+  Tell(std::move(told));
   for (const std::string& job_id : service_.TakeForgotten()) on_forgotten_(job_id);
   for (PlanRequest& request : service_.TakePlanRequests()) StartPlan(std::move(request));
   for (const std::string& job_id : service_.TakeDroppedPlans()) {
@@ -148,7 +151,7 @@ void Hub::CommitOnce() {
     committed_ = upto;
     if (any) commit_seconds_.Observe(seconds);
     TakeOutRefused(refused, changes.submissions, actions, notes);
-    for (Note& note : notes) Tell(std::move(note));
+    Tell(std::move(notes));
     Dispatch(actions);
     service_.Durable(changes.submissions);
     commit_waiters_.Tell(upto, absl::OkStatus());

@@ -150,8 +150,8 @@ class Hub {
  private:
   static constexpr absl::Duration kLookTimeout = absl::Seconds(2);
 
-  // Leaves the line to the thread that writes the log.
-  void Tell(Note note);
+  // Leaves the lines to the thread that writes the log.
+  void Tell(std::vector<Note> notes);
   void Collect() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Dispatch(std::vector<Action>& actions) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Null where all that was collected is in the store.
