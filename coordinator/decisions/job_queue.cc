@@ -1,8 +1,6 @@
 #include "coordinator/decisions/job_queue.h"
 
 #include <algorithm>
-#include <cstdint>
-#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -125,35 +123,29 @@ absl::StatusOr<Assignment> JobQueue::Choose(const JobRecord& job, const Backfill
 
 Backfill JobQueue::BackfillBehind(const JobRecord& head) const {
   int slots = 0, gpus = 0, beside_gpus = 0;
-  bool slots_suffice = true;  // for ranks on all GPUs
   for (const FreeSlots& worker : workers_.FreeFor(Resources())) {
     slots += worker.slots;
     gpus += worker.gpus;
     beside_gpus += std::max(0, worker.slots - worker.gpus);
   }
   if (slots == 0) return {};
-  std::map<uint64_t, Held> held_by;  // by job that runs
-  for (const auto& [name, worker] : workers_.All()) {
-    for (const auto& [number, held] : worker.held) {
-      held_by[number].slots += held.slots;
-      held_by[number].gpus += held.gpus;
-    }
-    slots_suffice = slots_suffice && worker.free.slots >= worker.free.gpus;
-  }
   const Resources& wanted = head.spec.resources();
   const int ranks = static_cast<int>(head.spec.ranks());
   const bool with_gpus = wanted.gpus() > 0;
   // The head waits for more than a number of slots, or of GPUs: it is unknown which it could do without.
   const MemoryBehind memory = MemoryBehind::Of(NeedOf(head).memory, workers_);
-  const std::vector<FreeSlots> all = workers_.AllFor(wanted);
-  const bool particular = memory.may_bind() || wanted.max_ranks_per_node() > 0 || !wanted.node_label().empty() ||
-                          ((NeedsSharedOutput(head.spec) || !head.input_worker.empty()) && !ShareAll(all)) ||
-                          homes_.LacksHome(head) || (ranks > 1 && !HaveOneProgram(all)) ||
-                          (with_gpus ? gpus : slots) >= ranks || (with_gpus && !slots_suffice);
+  const bool shares = NeedsSharedOutput(head.spec) || !head.input_worker.empty();
+  bool particular = memory.may_bind() || wanted.max_ranks_per_node() > 0 || !wanted.node_label().empty() ||
+                    (with_gpus ? gpus : slots) >= ranks || (with_gpus && workers_.AnyLacksSlotsForGpus());
+  if (!particular && (shares || ranks > 1)) {
+    const std::vector<FreeSlots> all = workers_.AllFor(wanted);
+    particular = (shares && !ShareAll(all)) || (ranks > 1 && !HaveOneProgram(all));
+  }
+  particular = particular || homes_.LacksHome(head);
   // It waits for more workers where it could never start.
   if (particular && !homes_.CouldEverStart(head)) return Backfill::OfSlots(slots);
   std::vector<int> running;
-  for (const auto& [number, held] : held_by) running.push_back(with_gpus ? held.gpus : held.slots);
+  for (const auto& [number, held] : workers_.HeldByJob()) running.push_back(with_gpus ? held.gpus : held.slots);
   if (with_gpus) {
     return Backfill::BesideGpus(beside_gpus, particular ? 0 : BackfillBudget(ranks, gpus, running), memory);
   }

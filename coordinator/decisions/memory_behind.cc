@@ -9,6 +9,12 @@ namespace {
 
 bool IsOfNoUse(const WorkerRecord& worker, int64_t head) { return worker.Memory().value_or(head) < head; }
 
+// True where the memory that is free suffices for all slots, also those that jobs hold. Then the slack is not less than
+// none, and no job there need be looked at.
+bool HasPlenty(const WorkerRecord& worker, int64_t head) {
+  return !worker.free.memory.has_value() || *worker.free.memory >= int64_t{worker.hello.slots()} * head;
+}
+
 // Returns the memory that the worker has beyond `head` for each slot, whichever of the jobs there end first; less than
 // none where it may have too little. Absent: its memory is not known.
 std::optional<int64_t> Slack(const WorkerRecord& worker, int64_t head) {
@@ -26,7 +32,7 @@ MemoryBehind MemoryBehind::Of(int64_t head, const WorkerTable& workers) {
   memory.head_ = head;
   if (head == 0) return memory;
   memory.may_bind_ = std::any_of(workers.All().begin(), workers.All().end(), [&](const auto& named) {
-    return !named.second.dead && Slack(named.second, head).value_or(0) < 0;
+    return !named.second.dead && !HasPlenty(named.second, head) && Slack(named.second, head).value_or(0) < 0;
   });
   return memory;
 }

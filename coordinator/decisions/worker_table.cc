@@ -25,6 +25,8 @@ bool HasLabels(const WorkerHello& hello, const Resources& wanted) {
   });
 }
 
+int LacksSlotsForGpus(const WorkerRecord& worker) { return worker.free.slots < worker.free.gpus ? 1 : 0; }
+
 }  // namespace
 
 int WorkerRecord::SlotsBesideGpus() const { return std::max(0, free.slots - free.gpus); }
@@ -183,6 +185,7 @@ bool WorkerTable::VisitAll(const Resources& wanted, const Counts& counts, const 
 template <typename Counts>
 std::vector<FreeSlots> WorkerTable::AllOf(const Resources& wanted, const Counts& counts) const {
   std::vector<FreeSlots> all;
+  all.reserve(workers_.size());
   VisitAll(wanted, counts, [&](const FreeSlots& worker) {
     all.push_back(worker);
     return false;
@@ -303,6 +306,7 @@ bool WorkerTable::ForgetLost() {
       continue;
     }
     SetHasFree(worker->second, false);
+    lacking_slots_ -= LacksSlotsForGpus(worker->second);
     workers_.erase(worker);
     it = lost_.erase(it);
   }
@@ -350,13 +354,27 @@ void WorkerTable::SetOutputId(const std::string& name, const std::string& id) {
 void WorkerTable::Release(const std::string& name, uint64_t job) {
   auto worker = workers_.find(name);
   if (worker == workers_.end()) return;
-  worker->second.held.erase(job);
+  if (const auto held = worker->second.held.find(job); held != worker->second.held.end()) {
+    AddHeld(job, held->second, -1);
+    worker->second.held.erase(held);
+  }
   CountFree(name);
 }
 
 void WorkerTable::Hold(const std::string& name, uint64_t job, Held held) {
-  workers_.at(name).held[job] = held;
+  Held& own = workers_.at(name).held[job];
+  AddHeld(job, own, -1);
+  own = held;
+  AddHeld(job, own, 1);
   CountFree(name);
+}
+
+void WorkerTable::AddHeld(uint64_t job, const Held& held, int times) {
+  Held& sum = held_by_job_[job];
+  sum.slots += times * held.slots;
+  sum.gpus += times * held.gpus;
+  sum.memory += times * held.memory;
+  if (sum.slots == 0 && sum.gpus == 0 && sum.memory == 0) held_by_job_.erase(job);
 }
 
 void WorkerTable::CountFree(const std::string& name) {
@@ -368,6 +386,7 @@ void WorkerTable::CountFree(const std::string& name) {
     used.gpus += held.gpus;
     used.memory += held.memory;
   }
+  lacking_slots_ -= LacksSlotsForGpus(worker);
   worker.free = {.worker = found->first,
                  .slots = static_cast<int>(worker.hello.slots()) - used.slots,
                  .output_id = Shared(worker.hello.output_id()),
@@ -376,6 +395,7 @@ void WorkerTable::CountFree(const std::string& name) {
                  .gpu_memory = worker.GpuMemory(),
                  .program = Shared(worker.hello.rank_program())};
   if (worker.free.memory.has_value()) *worker.free.memory -= used.memory;
+  lacking_slots_ += LacksSlotsForGpus(worker);
   SetHasFree(worker, worker.free.slots > 0);
 }
 

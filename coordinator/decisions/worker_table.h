@@ -111,6 +111,10 @@ class WorkerTable {
   bool AnyInTimeFor(const Resources& wanted, const std::function<bool(const FreeSlots&)>& fits) const;
   bool AnyKnownFor(const Resources& wanted, const std::function<bool(const FreeSlots&)>& fits) const;
 
+  // What each job holds of all workers together, usable or not, by job number; no job that holds nothing.
+  const std::map<uint64_t, Held>& HeldByJob() const { return held_by_job_; }
+  // True where a worker, usable or not, has fewer free slots than free GPUs.
+  bool AnyLacksSlotsForGpus() const { return lacking_slots_ > 0; }
   // The jobs that hold slots of the worker, by number.
   std::vector<uint64_t> HoldersOf(const std::string& name) const;
 
@@ -182,6 +186,8 @@ class WorkerTable {
   // Brings WorkerRecord::free up to date. Call it when anything has changed of which it is made.
   void CountFree(const std::string& name);
   void SetHasFree(const WorkerRecord& worker, bool has_free);
+  // Adds `times` what a job holds of a worker to its sum.
+  void AddHeld(uint64_t job, const Held& held, int times);
   // The same text, which all workers that have it share: few programs and file systems are looked at for all of them.
   // Where too many are shared, a view of `text`, which then outlives it.
   absl::string_view Shared(const std::string& text);
@@ -195,6 +201,8 @@ class WorkerTable {
   std::map<std::string, WorkerRecord> workers_;
   // By name; usable or not: so a full cluster is not looked through for each job.
   std::vector<const WorkerRecord*> with_free_slots_;
+  std::map<uint64_t, Held> held_by_job_;  // what HeldByJob says
+  int lacking_slots_ = 0;                 // workers with fewer free slots than free GPUs
   std::set<std::string> shared_texts_;
   std::set<std::string> lost_;
   uint64_t lost_in_all_ = 0;

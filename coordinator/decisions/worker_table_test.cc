@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <iterator>
 #include <map>
 #include <random>
 #include <set>
@@ -194,6 +196,62 @@ TEST_F(WorkerTableTest, WhatIsFreeIsWhatNoJobHolds) {
     found += static_cast<int>(free.size());
   }
   EXPECT_GT(found, 1000);
+}
+
+// What is kept up to date is what a look at all workers finds, also at those that are lost and hold slots still.
+TEST_F(WorkerTableTest, SumsOverAllWorkersAreThoseOfALookAtEach) {
+  std::mt19937_64 random(TestSeed());
+  const auto draw = [&](int below) { return static_cast<int>(random() % static_cast<uint64_t>(below)); };
+  ConnectionId connections = 0;
+  int lacked = 0, held_by_some = 0;
+  for (int step = 0; step < 10000; ++step) {
+    const std::string name = absl::StrCat("worker-", draw(6));
+    const WorkerRecord* worker = workers_.Find(name);
+    switch (draw(7)) {
+      case 0: {
+        if (worker != nullptr && worker->connection != 0) workers_.CloseConnection(name);
+        WorkerHello hello = Hello(0);
+        hello.set_name(name);
+        hello.set_slots(static_cast<uint32_t>(1 + draw(4)));
+        hello.set_memory_bytes(uint64_t{8} << 30);
+        for (int i = draw(4); i > 0; --i) hello.add_gpu()->set_uuid(absl::StrCat(name, "-gpu-", i));
+        workers_.Attach(++connections, hello);
+        break;
+      }
+      case 1:
+        if (worker != nullptr && draw(5) == 0) workers_.Lose(name);
+        break;
+      case 2: workers_.ForgetLost(); break;
+      case 3: workers_.Expect(name, Holder()); break;
+      case 4: workers_.Release(name, static_cast<uint64_t>(draw(5))); break;
+      default:
+        if (worker == nullptr) break;
+        workers_.Hold(name, static_cast<uint64_t>(draw(5)),
+                      {.slots = draw(3), .gpus = draw(2), .memory = int64_t{draw(2)} << 29});
+    }
+    std::map<uint64_t, std::vector<int64_t>> expected, kept;
+    bool lacks = false;
+    for (const auto& [other, record] : workers_.All()) {
+      for (const auto& [job, held] : record.held) {
+        std::vector<int64_t>& sums = expected[job];
+        sums.resize(3);
+        sums[0] += held.slots;
+        sums[1] += held.gpus;
+        sums[2] += held.memory;
+      }
+      lacks = lacks || record.free.slots < record.free.gpus;
+    }
+    for (auto job = expected.begin(); job != expected.end();) {
+      job = job->second == std::vector<int64_t>(3) ? expected.erase(job) : std::next(job);
+    }
+    for (const auto& [job, held] : workers_.HeldByJob()) kept[job] = {held.slots, held.gpus, held.memory};
+    ASSERT_EQ(kept, expected) << "step " << step;
+    ASSERT_EQ(workers_.AnyLacksSlotsForGpus(), lacks) << "step " << step;
+    lacked += lacks ? 1 : 0;
+    held_by_some += static_cast<int>(kept.size());
+  }
+  EXPECT_GT(lacked, 100);
+  EXPECT_GT(held_by_some, 1000);
 }
 
 TEST_F(WorkerTableTest, AnyIsThereExactlyWhereTheListHasOne) {
