@@ -450,7 +450,9 @@ int main(int argc, char** argv) {
   app.add_option("--jobs", flags.jobs, "Jobs that wait")->capture_default_str();
   app.add_option("--processes", flags.processes, "Programs that the workers are in")->capture_default_str();
   app.add_option("--users", flags.users, "Who submit at once")->capture_default_str();
-  app.add_option("--decisions", flags.decisions, "How many to measure")->capture_default_str();
+  const CLI::Option* decisions =
+      app.add_option("--decisions", flags.decisions, "How many to measure; at most half of the workers, and the jobs")
+          ->capture_default_str();
   app.add_option("--followers", flags.followers, "Who follow a job each")->capture_default_str();
   app.add_option("--listers", flags.listers, "Who list all jobs again and again")->capture_default_str();
   app.add_option("--pages", flags.pages, "Browsers that have the page open")->capture_default_str();
@@ -464,6 +466,16 @@ int main(int argc, char** argv) {
   app.add_option("--simulate", flags.simulate, "Only simulate workers of this coordinator, until stopped");
   app.add_option("--first", flags.first, "The number of the first of them")->capture_default_str();
   if (std::optional<int> code = adjoin::ParseFlags(app, argc, argv)) return *code;
+  if (flags.simulate.empty()) {
+    if (decisions->count() == 0) {
+      flags.decisions = std::min(flags.decisions, adjoin::MostDecisions(flags.workers, flags.jobs));
+    }
+    const absl::Status measurable = adjoin::CheckDecisions(flags.workers, flags.jobs, flags.decisions);
+    if (!measurable.ok()) {
+      std::cerr << "control_plane: " << measurable.message() << "\n";
+      return 1;
+    }
+  }
   if (flags.only_decisions) {
     adjoin::PrintDecisions(flags);
     return 0;

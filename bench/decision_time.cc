@@ -1,5 +1,6 @@
 #include "bench/decision_time.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <iostream>
@@ -118,6 +119,21 @@ class Cluster {
 };
 
 }  // namespace
+
+int MostDecisions(int workers, int queued) { return std::min(workers / 2, queued); }
+
+absl::Status CheckDecisions(int workers, int queued, int decisions) {
+  const int most = MostDecisions(workers, queued);
+  if (most < 1) {
+    return absl::InvalidArgumentError(absl::StrCat("--workers ", workers, " and --jobs ", queued,
+                                                   " leave no decision to be measured: take at least 2 workers, and "
+                                                   "a job"));
+  }
+  if (decisions >= 1 && decisions <= most) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("--decisions ", decisions, " cannot be measured with --workers ",
+                                                 workers, " and --jobs ", queued, ": take from 1 to ", most,
+                                                 ", which is ", most == queued ? "the jobs" : "half of the workers"));
+}
 
 DecisionTimes MeasureDecisions(int workers, int queued, int decisions) {
   Cluster cluster;

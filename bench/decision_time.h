@@ -6,6 +6,8 @@
 
 #include <vector>
 
+#include "absl/status/status.h"
+
 namespace adjoin {
 
 // In seconds, one for each decision.
@@ -18,8 +20,14 @@ struct DecisionTimes {
   std::vector<double> tick;       // deadlines pass
 };
 
+// How many decisions of each kind can be measured: half of the workers are free for jobs behind one that waits, and
+// each submission that waits is one of the queued jobs.
+int MostDecisions(int workers, int queued);
+// Errors: kInvalidArgument (`decisions` is not from 1 to MostDecisions; names the flags of bench/control_plane).
+absl::Status CheckDecisions(int workers, int queued, int decisions);
+
 // `workers` daemons with one slot each, and `queued` jobs of one rank that wait once all slots are taken. `decisions`:
-// how many of each kind; at most half of the workers.
+// how many of each kind, which CheckDecisions allows.
 DecisionTimes MeasureDecisions(int workers, int queued, int decisions);
 
 }  // namespace adjoin

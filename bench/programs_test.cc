@@ -151,6 +151,32 @@ TEST(ControlPlane, AllIsMeasuredOnAFewWorkers) {
   EXPECT_EQ(counts["deciding on one behind a job that waits for more of them"], 2);
 }
 
+TEST(ControlPlane, OnlyAsManyDecisionsAsCanBeMeasured) {
+  const auto run = [](const std::vector<std::string>& more) {
+    std::vector<std::string> command = {"control_plane", "--only-decisions"};
+    command.insert(command.end(), more.begin(), more.end());
+    return RunProgram(command);
+  };
+  for (const std::string wrong : {"3", "0", "-1"}) {
+    const Outcome outcome = run({"--workers", "4", "--jobs", "20", "--decisions=" + wrong});
+    EXPECT_EQ(outcome.code, 1);
+    EXPECT_EQ(outcome.lines.size(), 0);
+    EXPECT_EQ(outcome.errors, absl::StrCat("control_plane: --decisions ", wrong,
+                                           " cannot be measured with --workers 4 and --jobs 20: take from 1 to 2, "
+                                           "which is half of the workers\n"));
+  }
+  EXPECT_TRUE(absl::StrContains(run({"--workers", "4", "--jobs", "1", "--decisions", "2"}).errors,
+                                "take from 1 to 1, which is the jobs"));
+  EXPECT_EQ(run({"--workers", "1"}).code, 1);
+  for (const std::vector<std::string>& right : {std::vector<std::string>{"--decisions", "2"}, {}}) {
+    std::vector<std::string> command = {"--workers", "4", "--jobs", "20"};
+    command.insert(command.end(), right.begin(), right.end());
+    const Outcome outcome = run(command);
+    EXPECT_EQ(outcome.code, 0) << outcome.errors;
+    EXPECT_EQ(outcome.lines.size(), 6);
+  }
+}
+
 TEST(ControlPlane, ASignalEndsItWhileItWaitsForWorkers) {
   const SilentServer server;
   const std::string folder = testing::TempDir() + "/control-plane", script = testing::TempDir() + "/coordinator";
