@@ -137,6 +137,7 @@ Backfill JobQueue::BackfillBehind(const JobRecord& head) const {
   const bool shares = NeedsSharedOutput(head.spec) || !head.input_worker.empty();
   bool particular = memory.may_bind() || wanted.max_ranks_per_node() > 0 || !wanted.node_label().empty() ||
                     (with_gpus ? gpus : slots) >= ranks || (with_gpus && workers_.AnyLacksSlotsForGpus());
+  // What goes over all workers comes last.
   if (!particular && (shares || ranks > 1)) {
     const std::vector<FreeSlots> all = workers_.AllFor(wanted);
     particular = (shares && !ShareAll(all)) || (ranks > 1 && !HaveOneProgram(all));

@@ -114,7 +114,7 @@ class Outbox {
   std::map<std::string, JobChange> TakeTouched() { return std::exchange(touched_, {}); }
 
  private:
-  // Of a job that is not in the store yet nobody may hear: who waits for it is told when it is there, or refused.
+  // Nobody may hear of a job that is not in the store yet: who waits for it is told when it is there, or refused.
   void TouchedInStore(const JobRecord& job, JobChange change) {
     if (job.durable) Touched(job, change);
   }
