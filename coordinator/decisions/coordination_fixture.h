@@ -26,7 +26,7 @@ namespace adjoin {
 class CoordinationTest : public ::testing::Test {
  protected:
   CoordinationTest() {
-    options_.wall_clock = [this] { return absl::FromUnixSeconds(1000) + now_; };
+    options_.wall_clock = [this] { return absl::FromUnixSeconds(1000) + now_ + wall_ahead_; };
     options_.monotonic_clock = [this] { return now_; };
     Restart();
   }
@@ -97,6 +97,7 @@ class CoordinationTest : public ::testing::Test {
     }
     stored_.last_epoch = std::max(stored_.last_epoch, changes.last_epoch);
     stored_.last_job = std::max(stored_.last_job, changes.last_job);
+    if (changes.age.has_value()) stored_.age = changes.age;
   }
   void Tick() {
     service_->Tick();
@@ -255,6 +256,7 @@ class CoordinationTest : public ::testing::Test {
 
   CoordinationOptions options_;
   absl::Duration now_ = absl::Seconds(5);
+  absl::Duration wall_ahead_;  // what the wall clock was set by
   absl::Status plan_error_;
   std::vector<DatasetSize> planned_sizes_;
   std::map<std::string, StepPrediction> predicted_;  // by the plans of the jobs that have these names

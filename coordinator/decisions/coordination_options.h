@@ -24,7 +24,7 @@ inline uint64_t DrawTag() {
 }
 
 struct CoordinationOptions {
-  std::function<absl::Time()> wall_clock;           // for people
+  std::function<absl::Time()> wall_clock;           // for people, and for ages over a restart (base/age_clock.h)
   std::function<absl::Duration()> monotonic_clock;  // for deadlines; from any fixed start
   std::function<uint64_t()> draw_tag = &DrawTag;    // for each new job
   absl::Duration heartbeat = absl::Seconds(1);

@@ -32,7 +32,7 @@ void CoordinationService::Restore(StoredState state, const PlaceFunctions& place
   outbox_.Restore(state.last_event);
   jobs_.SkipTo(state.last_job + 1);
   if (state.last_epoch > 0) submissions_.AwaitWorkers();
-  submissions_.RestoreKeys(state.keys);
+  submissions_.RestoreKeys(state.keys, state.age);
   for (const StoredFolder& row : state.folders) {
     for (StoredFolder& changed : jobs_.folders().Keep(row.folder, row.owner, row.job)) {
       if (changed.job == 0) outbox_.FolderChanged(std::move(changed));

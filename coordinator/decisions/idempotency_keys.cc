@@ -80,7 +80,7 @@ void IdempotencyKeys::DropOldest(const std::string& name, OfOwner& owner, size_t
 
 std::vector<StoredKey> IdempotencyKeys::Drop(absl::Time now) {
   std::vector<StoredKey> dropped;
-  const bool look = now >= next_look_ || now < next_look_ - kBetweenLooks;  // the clock was set back
+  const bool look = now >= next_look_;
   if (look) next_look_ = now + kBetweenLooks;
   for (auto& [name, owner] : owners_) {
     if (look) DropOldest(name, owner, owner.uses.size(), now - limits_.age, &dropped);

@@ -7,7 +7,8 @@
 //   for (StoredKey& row : keys.Drop(now)) ...                  // rows to erase: too old, or too many
 //
 // A key is kept as long as its job is known. After that the oldest go: those beyond `age`, beyond `per_owner` of one
-// owner, and beyond `total`, where the owner with the most gives. Not thread-safe.
+// owner, and beyond `total`, where the owner with the most gives. All times are by one AgeClock (base/age_clock.h): a
+// key that goes too early lets its job run twice. Not thread-safe.
 #ifndef ADJOIN_COORDINATOR_DECISIONS_IDEMPOTENCY_KEYS_H_
 #define ADJOIN_COORDINATOR_DECISIONS_IDEMPOTENCY_KEYS_H_
 
@@ -51,7 +52,7 @@ class IdempotencyKeys {
   void Add(const std::string& owner, const std::string& key, Use use);
   // Undoes the Add of a job that was refused.
   void Erase(const std::string& owner, const std::string& key, uint64_t job);
-  // Drops what is beyond the limits, and returns the rows that erase it.
+  // Drops what is beyond the limits, and returns the rows that erase it. `now` never goes back.
   std::vector<StoredKey> Drop(absl::Time now);
   size_t size() const { return size_; }
 

@@ -135,9 +135,6 @@ TEST_F(OtherStoresTest, NonsenseOfADaemonExhaustsNoNumbers) {
 
 // resources.max_hours is about hours that ranks run, by clocks that nobody sets.
 TEST_F(OtherStoresTest, AWallClockDaysAheadDoesNotEndAJob) {
-  absl::Duration ahead;
-  options_.wall_clock = [this, &ahead] { return absl::FromUnixSeconds(1000) + now_ + ahead; };
-  Restart();
   Connect(1, "worker-0", 1);
   JobSpec spec = Spec("net", 1);
   spec.mutable_resources()->set_max_hours(1);
@@ -147,13 +144,13 @@ TEST_F(OtherStoresTest, AWallClockDaysAheadDoesNotEndAJob) {
   WorkerHello hello = Hello("worker-0", 1);
   *hello.add_attempt() = Report(job, 0);
   hello.mutable_attempt(0)->set_running_seconds(3);
-  ahead = absl::Hours(48);
+  wall_ahead_ = absl::Hours(48);
   Restart();
   Connect(1, hello);
   Pass(3, {1});
   EXPECT_EQ(Job(job).state(), RUNNING) << Job(job).reason();
 
-  ahead = -absl::Hours(48);  // and one that is set back gives it no more time
+  wall_ahead_ = -absl::Hours(48);  // and one that is set back gives it no more time
   hello.mutable_attempt(0)->set_running_seconds(3598);
   Restart();
   Connect(1, hello);

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/age_clock.h"
 #include "coordinator/decisions/coordination_options.h"
 #include "coordinator/decisions/job_record.h"
 #include "coordinator/decisions/job_table.h"
@@ -88,6 +89,7 @@ class Outbox {
   void FolderChanged(StoredFolder row) { changes_.folders.push_back(std::move(row)); }
   void EpochGiven(uint64_t epoch) { changes_.last_epoch = epoch; }
   void NumberGiven(uint64_t number) { changes_.last_job = number; }
+  void AgeMarked(const AgeMark& mark) { changes_.age = mark; }
   // The job is erased from the store, and its log with it.
   void Forget(const JobRecord& job);
   // Drops what was to be stored of a job that is refused.

@@ -185,6 +185,59 @@ TEST_F(OwnersTest, AKeyOutlivesItsJob) {
   EXPECT_FALSE(Try(job)->existed) << "after 30 days";
 }
 
+// A key that goes too early lets its job run twice.
+TEST_F(OwnersTest, AWallClockThatIsSetDropsNoKey) {
+  options_.keep_jobs = 1;
+  Restart();
+  NewJob job = Of("alice", "net");
+  job.idempotency_key = "nightly";
+  const std::string first = Ended(job);
+  for (int i = 0; i < 3; ++i) Ended(Of("alice", "other"));
+  ASSERT_EQ(service_->Summary(first).status().code(), absl::StatusCode::kNotFound);
+  // Stores a key, which is when old ones go.
+  int last = 0;
+  const auto look = [&] {
+    now_ += absl::Minutes(2);
+    NewJob next = Of("alice", "next");
+    next.idempotency_key = absl::StrCat("next-", ++last);
+    EXPECT_TRUE(Try(next).ok());
+  };
+  for (const absl::Duration ahead : {absl::Hours(24 * 31), -absl::Hours(24 * 400), absl::ZeroDuration()}) {
+    wall_ahead_ = ahead;
+    look();
+    EXPECT_EQ(Try(job)->job_id, first) << "while a coordinator runs: " << ahead;
+  }
+  wall_ahead_ = absl::Hours(24 * 31);  // over a restart it counts, for a day
+  for (int i = 0; i < 3; ++i) {
+    Restart();
+    look();
+    EXPECT_EQ(Try(job)->job_id, first) << "restart " << i;
+  }
+  now_ += absl::Hours(24 * 28);
+  look();
+  EXPECT_EQ(Try(job)->job_id, first);
+  now_ += absl::Hours(24);
+  look();
+  EXPECT_FALSE(Try(job)->existed) << "after 30 days";
+}
+
+TEST_F(OwnersTest, KeysOfAnOlderReleaseHaveTheirAge) {
+  options_.keep_jobs = 1;
+  Restart();
+  NewJob job = Of("alice", "net");
+  job.idempotency_key = "nightly";
+  Ended(job);
+  for (int i = 0; i < 3; ++i) Ended(Of("alice", "other"));
+  stored_.age.reset();
+  now_ += absl::Hours(20);
+  Restart();
+  now_ += absl::Hours(24 * 30 - 19);
+  NewJob next = Of("alice", "next");
+  next.idempotency_key = "next";
+  ASSERT_TRUE(Try(next).ok());
+  EXPECT_FALSE(Try(job)->existed) << "after 30 days";
+}
+
 TEST_F(OwnersTest, KeysOfAStoreThatHadNoneOfTheirOwnAreTaken) {
   options_.keep_jobs = 1;
   NewJob job = Of("alice", "net");

@@ -19,6 +19,7 @@ namespace {
 constexpr absl::Duration kKeepRefusals = absl::Minutes(5);
 constexpr size_t kMostRefusals = 20000;  // of up to kMaxErrorBytes; who waits for one looks several times a second
 constexpr size_t kMostExpected = 1000;   // of up to kMaxExpectedPlanBytes; other jobs are planned again
+constexpr absl::Duration kBetweenMarks = absl::Minutes(10);
 
 // Two lists with the same key are the same to the planner.
 std::string KeyOf(const std::vector<DatasetSize>& sizes) {
@@ -167,14 +168,25 @@ void Submissions::EndCheck(JobRecord& job, const absl::Status& failure) {
   }
 }
 
-void Submissions::RestoreKeys(const std::vector<StoredKey>& rows) {
+void Submissions::RestoreKeys(const std::vector<StoredKey>& rows, std::optional<AgeMark> mark) {
   for (const StoredKey& row : rows) {
-    keys_.Add(row.owner, row.key, {row.job, row.spec_hash, absl::FromUnixMillis(row.unix_ms)});
+    const absl::Time used = absl::FromUnixMillis(row.unix_ms);
+    keys_.Add(row.owner, row.key, {row.job, row.spec_hash, used});
+    // An older release stores no marks, and the times of the wall clock.
+    if (!mark.has_value() || used > mark->age) mark = AgeMark{used, used};
   }
+  ages_ = AgeClock(options_.wall_clock, options_.monotonic_clock, mark);
+  next_mark_ = ages_.Now() + kBetweenMarks;
 }
 
 void Submissions::UseKey(const JobRecord& job, std::string spec_hash) {
-  keys_.Add(job.owner, job.idempotency_key, {job.number, std::move(spec_hash), job.submitted});
+  keys_.Add(job.owner, job.idempotency_key, {job.number, std::move(spec_hash), ages_.Now()});
+}
+
+void Submissions::MarkAge() {
+  const AgeMark mark = ages_.Mark();
+  next_mark_ = mark.age + kBetweenMarks;
+  outbox_.AgeMarked(mark);
 }
 
 void Submissions::StoreKey(const JobRecord& job) {
@@ -185,7 +197,8 @@ void Submissions::StoreKey(const JobRecord& job) {
                       .job = job.number,
                       .spec_hash = use->spec_hash,
                       .unix_ms = absl::ToUnixMillis(use->used)});
-  for (StoredKey& dropped : keys_.Drop(options_.wall_clock())) outbox_.KeyChanged(std::move(dropped));
+  MarkAge();  // no key in the store is later than its mark
+  for (StoredKey& dropped : keys_.Drop(ages_.Now())) outbox_.KeyChanged(std::move(dropped));
 }
 
 void Submissions::Restore(JobRecord& job) {
@@ -415,6 +428,10 @@ void Submissions::Forget(const JobRecord& job, bool files_removed) {
 bool Submissions::Tick() {
   bool changed = checks_.Tick();
   changed = ForgetBeyondTotals() || changed;
+  if (keys_.size() > 0 && ages_.Now() >= next_mark_) {
+    MarkAge();
+    changed = true;
+  }
   ForgetRefusals(kMostRefusals);
   return changed;
 }

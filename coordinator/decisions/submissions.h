@@ -24,6 +24,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/age_clock.h"
 #include "coordinator/decisions/coordination_options.h"
 #include "coordinator/decisions/data_checks.h"
 #include "coordinator/decisions/idempotency_keys.h"
@@ -80,6 +81,7 @@ class Submissions {
         workers_(workers),
         queue_(queue),
         outbox_(outbox),
+        ages_(options.wall_clock, options.monotonic_clock, std::nullopt),
         keys_(options.keys, [&jobs](uint64_t number) { return jobs.Find(number) != nullptr; }) {}
   Submissions(const Submissions&) = delete;
   Submissions& operator=(const Submissions&) = delete;
@@ -92,8 +94,8 @@ class Submissions {
   // Call it where workers of the coordinator before this one may come back: for `reattach`, no job is refused because
   // it fits on none of those that are here.
   void AwaitWorkers() { all_workers_known_at_ = options_.Now() + options_.reattach; }
-  // The keys of jobs that may be forgotten. Call it before Restore of a job.
-  void RestoreKeys(const std::vector<StoredKey>& rows);
+  // The keys of jobs that may be forgotten, and the mark that the store has. Call it before Restore of a job.
+  void RestoreKeys(const std::vector<StoredKey>& rows, std::optional<AgeMark> mark);
   // Call it for a job from the store: it is checked when a worker connects, where it has no plan yet.
   void Restore(JobRecord& job);
   // Call it for a job that a user retries.
@@ -149,6 +151,8 @@ class Submissions {
   void Refuse(const JobRecord& job, const absl::Status& reason);
   void UseKey(const JobRecord& job, std::string spec_hash);
   void StoreKey(const JobRecord& job);
+  // Stores how late it is for keys, so that the next coordinator knows their ages.
+  void MarkAge();
   void ForgetOldJobs(const std::string& owner);
   // True where any was forgotten.
   bool ForgetBeyondTotals();
@@ -185,6 +189,8 @@ class Submissions {
   // By number, of jobs whose files are checked and that are not accepted; at most kMostExpected, each of
   // kMaxExpectedPlanBytes.
   std::map<uint64_t, ExpectedPlan> expected_;
+  AgeClock ages_;                                // of keys
+  absl::Time next_mark_ = absl::InfinitePast();
   IdempotencyKeys keys_;
   uint64_t accepted_ = 0;
 };

@@ -76,9 +76,11 @@ absl::Status ApplyByJob(Store& store, const StoreChanges& changes, std::vector<R
   StoreChanges numbers;
   numbers.last_epoch = changes.last_epoch;
   numbers.last_job = changes.last_job;
+  numbers.age = changes.age;
   ADJOIN_RETURN_IF_ERROR(store.Apply(numbers));
   StoreChanges rows = changes;
   rows.last_epoch = rows.last_job = 0;
+  rows.age.reset();
   rows.DropReplaced();  // rows are written by job from now on, so that the last row of a key need not be the last
                         // written
   StoreChanges unwritten;

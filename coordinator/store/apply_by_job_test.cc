@@ -9,6 +9,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "base/age_clock.h"
 
 namespace adjoin {
 namespace {
@@ -51,6 +53,7 @@ TEST_F(ApplyByJobTest, AKeyThatGoesFromOneJobToAnotherIsTheLastOnes) {
   changes.folders.push_back({.folder = "ann", .owner = "ann", .job = 9});
   changes.folders.push_back({.folder = "ann", .owner = "ann", .job = 0});
   changes.Append(Job(7, 30000));  // is refused, so the rows are written by job
+  changes.age = AgeMark{absl::FromUnixMillis(5), absl::FromUnixMillis(6)};
   std::vector<RefusedJob> refused;
   std::optional<StoreChanges> left;
   ASSERT_EQ(ApplyByJob(*store_, changes, &refused, &left), absl::OkStatus());
@@ -58,6 +61,8 @@ TEST_F(ApplyByJobTest, AKeyThatGoesFromOneJobToAnotherIsTheLastOnes) {
   EXPECT_EQ(refused[0].number, 7u);
   const auto state = store_->Load();
   ASSERT_TRUE(state.ok()) << state.status();
+  ASSERT_TRUE(state->age.has_value());
+  EXPECT_EQ(state->age->age, absl::FromUnixMillis(5));
   ASSERT_THAT(state->keys, SizeIs(1));
   EXPECT_EQ(state->keys[0].spec_hash, "last");
   EXPECT_THAT(state->folders, IsEmpty());

@@ -20,6 +20,9 @@
 namespace adjoin {
 namespace {
 
+// The AgeMark in the table meta, in milliseconds.
+constexpr char kAge[] = "age_ms", kAgeWall[] = "age_wall_ms";
+
 template <typename Row, typename NumberOfRow>
 void WithdrawFrom(std::vector<Row>& rows, const std::set<uint64_t>& numbers, NumberOfRow number) {
   rows.erase(std::remove_if(rows.begin(), rows.end(), [&](const Row& row) { return numbers.count(number(row)) > 0; }),
@@ -64,7 +67,7 @@ uint64_t JobNumberOf(const std::string& job_id) {
 
 bool StoreChanges::empty() const {
   return submissions.empty() && jobs.empty() && plans.empty() && attempts.empty() && events.empty() && keys.empty() &&
-         folders.empty() && forgotten.empty() && last_epoch == 0 && last_job == 0;
+         folders.empty() && forgotten.empty() && last_epoch == 0 && last_job == 0 && !age.has_value();
 }
 
 void StoreChanges::Append(StoreChanges later) {
@@ -78,6 +81,7 @@ void StoreChanges::Append(StoreChanges later) {
   Move(later.forgotten, forgotten);
   last_epoch = std::max(last_epoch, later.last_epoch);
   last_job = std::max(last_job, later.last_job);
+  if (later.age.has_value()) age = later.age;
 }
 
 void StoreChanges::DropReplaced() {
@@ -151,14 +155,18 @@ absl::Status Store::Raise(const std::string& key, uint64_t value, Commit& commit
   const bool known = select.Bind(key).Next();
   ADJOIN_RETURN_IF_ERROR(select.status());
   if (known && static_cast<uint64_t>(select.Integer(0)) >= value) return absl::OkStatus();
-  ADJOIN_RETURN_IF_ERROR(commit.rows.Erase("DELETE FROM meta WHERE key = ?", key));
-  ADJOIN_RETURN_IF_ERROR(commit.rows.Insert("meta", key, value));
+  ADJOIN_RETURN_IF_ERROR(Set(key, static_cast<int64_t>(value), commit));
   uint64_t* last = key == "last_job"     ? &commit.mark.last_job
                    : key == "last_epoch" ? &commit.mark.last_epoch
                    : key == "last_event" ? &commit.mark.last_event
                                          : nullptr;
   if (last != nullptr) *last = std::max(*last, value);
   return absl::OkStatus();
+}
+
+absl::Status Store::Set(const std::string& key, int64_t value, Commit& commit) {
+  ADJOIN_RETURN_IF_ERROR(commit.rows.Erase("DELETE FROM meta WHERE key = ?", key));
+  return commit.rows.Insert("meta", key, value);
 }
 
 absl::Status Store::Apply(const StoreChanges& changes) {
@@ -213,7 +221,9 @@ absl::Status Store::Write(const StoreChanges& changes, Commit& commit) {
   if (last_job > 0) ADJOIN_RETURN_IF_ERROR(Raise("last_job", last_job, commit));
   if (last_event > 0) ADJOIN_RETURN_IF_ERROR(Raise("last_event", last_event, commit));
   if (changes.last_epoch > 0) ADJOIN_RETURN_IF_ERROR(Raise("last_epoch", changes.last_epoch, commit));
-  return absl::OkStatus();
+  if (!changes.age.has_value()) return absl::OkStatus();
+  ADJOIN_RETURN_IF_ERROR(Set(kAge, absl::ToUnixMillis(changes.age->age), commit));
+  return Set(kAgeWall, absl::ToUnixMillis(changes.age->wall), commit);
 }
 
 absl::Status Store::Forget(uint64_t number, Commit& commit) {
@@ -235,6 +245,7 @@ absl::StatusOr<StoredState> Store::Load() {
   ADJOIN_RETURN_IF_ERROR(broken_);
   StoredState state;
   state.lost = lost_;
+  std::optional<absl::Time> age, wall;
   SqlStatement meta(database_.get(), "SELECT value, key FROM meta");
   while (meta.Next()) {
     const std::string key = meta.Bytes(1);
@@ -243,8 +254,11 @@ absl::StatusOr<StoredState> Store::Load() {
     if (key == "last_job") state.last_job = value;
     if (key == "last_event") state.last_event = value;
     if (key == "store_id") state.store_id = value;
+    if (key == kAge) age = absl::FromUnixMillis(meta.Integer(0));
+    if (key == kAgeWall) wall = absl::FromUnixMillis(meta.Integer(0));
   }
   ADJOIN_RETURN_IF_ERROR(meta.status());
+  if (age.has_value() && wall.has_value()) state.age = AgeMark{*age, *wall};
   SqlStatement jobs(database_.get(), "SELECT record FROM jobs ORDER BY number");
   while (jobs.Next()) ADJOIN_RETURN_IF_ERROR(ParseRecord(jobs, &state.jobs.emplace_back()));
   ADJOIN_RETURN_IF_ERROR(jobs.status());

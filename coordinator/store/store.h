@@ -31,6 +31,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "base/age_clock.h"
 #include "coordinator/store/checked_rows.h"
 #include "coordinator/store/commit_journal.h"
 #include "coordinator/store/records.pb.h"
@@ -45,7 +46,7 @@ struct StoredKey {
   std::string owner, key;
   uint64_t job = 0;       // number; 0: the row is erased
   std::string spec_hash;  // of the job's spec; SHA-256
-  int64_t unix_ms = 0;    // when it was used first
+  int64_t unix_ms = 0;    // when it was used first, by the coordinator's AgeClock
 };
 
 // A folder of jobs that are forgotten, whose owner is not.
@@ -68,6 +69,7 @@ struct StoreChanges {
   std::vector<uint64_t> forgotten;  // jobs whose rows are all erased but those of keys and folders, by number
   uint64_t last_epoch = 0;          // 0: unchanged
   uint64_t last_job = 0;            // 0: that of the newest submission, or unchanged
+  std::optional<AgeMark> age;       // absent: unchanged
 
   bool empty() const;
   void Append(StoreChanges later);
@@ -97,10 +99,11 @@ struct StoredState {
   std::vector<StoredKey> keys;                 // by job
   std::vector<StoredFolder> folders;           // by job
   uint64_t last_epoch = 0;
-  uint64_t last_job = 0;    // the highest number ever given
-  uint64_t last_event = 0;  // the highest sequence ever given
-  uint64_t store_id = 0;    // random: epochs of stores with different ids cannot be compared
-  std::string lost;         // what StoreOptions::accept_loss has accepted just now; empty: nothing
+  uint64_t last_job = 0;       // the highest number ever given
+  uint64_t last_event = 0;     // the highest sequence ever given
+  uint64_t store_id = 0;       // random: epochs of stores with different ids cannot be compared
+  std::optional<AgeMark> age;  // to the millisecond; absent in a store of an older release
+  std::string lost;            // what StoreOptions::accept_loss has accepted just now; empty: nothing
 };
 
 struct StoreOptions {
@@ -184,6 +187,7 @@ class Store {
   absl::Status Forget(uint64_t number, Commit& commit) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Sets a value of the table meta to at least this one.
   absl::Status Raise(const std::string& key, uint64_t value, Commit& commit) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Set(const std::string& key, int64_t value, Commit& commit) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Transaction(const std::function<absl::Status(Commit&)>& body) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Returns `status`, and remembers one that says that the file is damaged.
   absl::Status Judge(absl::Status status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -12,6 +12,8 @@
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "base/age_clock.h"
 #include "coordinator/store/sql_statement.h"
 
 namespace adjoin {
@@ -265,6 +267,28 @@ TEST_F(StoreTest, KeysAndFoldersOutliveTheirJobAndTheLastRowCounts) {
   EXPECT_EQ(state.folders[0].folder, "a/b/");
   EXPECT_EQ(state.folders[0].owner, "alice");
   EXPECT_EQ(state.folders[0].job, 5);
+}
+
+TEST_F(StoreTest, TheLastAgeMarkIsKeptAlsoWhereItsWallClockWasSetBack) {
+  const absl::Time time = absl::FromUnixMillis(1700000000123);
+  EXPECT_FALSE(Load(*Open()).age.has_value());
+  uint64_t job = 0;
+  for (const AgeMark& mark : {AgeMark{time, time}, AgeMark{time + absl::Hours(1), time - absl::Hours(7)}}) {
+    {
+      auto store = Open();
+      StoreChanges earlier, changes = Submission(++job, "net");
+      earlier.age = AgeMark{time, time};
+      changes.age = mark;
+      EXPECT_FALSE(earlier.empty());
+      earlier.Append(std::move(changes));
+      earlier.Append(StoreChanges());
+      ASSERT_EQ(store->Apply(earlier), absl::OkStatus());
+    }
+    const StoredState state = Load(*Open());
+    ASSERT_TRUE(state.age.has_value());
+    EXPECT_EQ(state.age->age, mark.age);
+    EXPECT_EQ(state.age->wall, mark.wall);
+  }
 }
 
 TEST_F(StoreTest, OneProcessAtATimeOpensTheFileAndOnlyItsOwnerMayReadIt) {

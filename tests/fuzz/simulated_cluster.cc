@@ -40,6 +40,10 @@ void Apply(const StoreChanges& changes, StoredState& state) {
     FuzzCheck(changes.last_epoch >= state.last_epoch, "epochs grow");
     state.last_epoch = changes.last_epoch;
   }
+  if (changes.age.has_value()) {
+    FuzzCheck(!state.age.has_value() || changes.age->age >= state.age->age, "ages grow");
+    state.age = changes.age;
+  }
   for (const StoredKey& row : changes.keys) {
     auto same = [&](const StoredKey& each) { return each.owner == row.owner && each.key == row.key; };
     state.keys.erase(std::remove_if(state.keys.begin(), state.keys.end(), same), state.keys.end());
