@@ -30,7 +30,9 @@ bool IsFailure(RankEnd end) { return end != RANK_SUCCEEDED && end != RANK_DRAINE
 NodeAttempts::Settings WithDefaults(NodeAttempts::Settings settings) {
   if (settings.prepare) return settings;
   settings.prepare = [roots = JobRoots{settings.data_root, settings.output_root, settings.rank_user}](
-                         const StartRanks& start) { return PrepareJobPaths(roots, start); };
+                         const StartRanks& start, const MountCalls::Enter& enter) {
+    return PrepareJobPaths(roots, start, enter);
+  };
   return settings;
 }
 
@@ -44,7 +46,7 @@ NodeAttempts::NodeAttempts(Settings settings, std::function<void(WorkerMessage)>
            .on_log = [this](const RankKey& key, std::vector<std::string> lines) { OnLog(key, std::move(lines)); },
            .on_exit = [this](const RankKey& key, const RankExit& exit) { OnExit(key, exit); }},
           record),
-      calls_(settings_.most_preparing) {}
+      calls_({settings_.data_root, settings_.output_root}, settings_.preparing) {}
 
 void NodeAttempts::SendToCoordinator(uint64_t epoch, WorkerMessage message) {
   *message.mutable_header() = MakeHeader(epoch);
@@ -133,10 +135,11 @@ void NodeAttempts::Start(uint64_t epoch, const StartRanks& start) {
     return EndUnstarted(key, RANK_LOST, absl::StrCat("could not be started: ", why), Fault::kDaemon);
   GivePlaces(attempt);
   attempt.preparation = ++preparations_;
-  const bool called = calls_.Call([prepare = settings_.prepare, start] { return prepare(start); },
-                                  [this, key, preparation = attempt.preparation](const absl::Status& prepared) {
-                                    OnPrepared(key, preparation, prepared);
-                                  });
+  const bool called = calls_.Call(
+      [prepare = settings_.prepare, start](const MountCalls::Enter& enter) { return prepare(start, enter); },
+      [this, key, preparation = attempt.preparation](const absl::Status& prepared) {
+        OnPrepared(key, preparation, prepared);
+      });
   if (called) return;
   EndUnstarted(key, RANK_LOST, "could not be started: the file systems of too many other attempts do not answer",
                Fault::kNode);
@@ -168,9 +171,8 @@ void NodeAttempts::OnPrepared(const AttemptKey& key, uint64_t preparation, const
   if (!prepared.ok()) {
     // Another attempt would find the same.
     const RankEnd end = absl::IsFailedPrecondition(prepared) ? RANK_HOPELESS : RANK_LOST;
-    const Fault fault = absl::IsAborted(prepared)             ? Fault::kNode
-                        : absl::IsResourceExhausted(prepared) ? Fault::kDaemon
-                                                              : Fault::kJob;
+    const bool not_the_jobs = absl::IsResourceExhausted(prepared) || absl::IsDeadlineExceeded(prepared);
+    const Fault fault = absl::IsAborted(prepared) ? Fault::kNode : not_the_jobs ? Fault::kDaemon : Fault::kJob;
     return EndUnstarted(key, end, absl::StrCat("could not be started: ", std::string(prepared.message())), fault);
   }
   LogInfo(absl::StrCat(key.first, ": starting ", attempt.ranks.size(), " of ", attempt.start.world_size(), " ranks"));

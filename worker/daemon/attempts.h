@@ -32,7 +32,7 @@
 #include "proto/coordinator.pb.h"
 #include "proto/rates.pb.h"
 #include "proto/worker.pb.h"
-#include "worker/daemon/detached_calls.h"
+#include "worker/daemon/mount_calls.h"
 #include "worker/daemon/process_record.h"
 #include "worker/daemon/process_spawner.h"
 #include "worker/daemon/rank_binding.h"
@@ -61,13 +61,16 @@ class NodeAttempts {
     std::string net_device, data_port_range;
     std::optional<User> rank_user;  // absent: the daemon's own
     // Checks and makes a job's paths before its ranks start. It may take as long as file systems do, so it is called on
-    // threads of its own, which may outlive the NodeAttempts. kResourceExhausted: not the job's fault; kAborted: the
-    // node's. Absent: PrepareJobPaths.
-    std::function<absl::Status(const StartRanks&)> prepare;
+    // threads of its own, which may outlive the NodeAttempts; it calls `enter` before it touches a path
+    // (mount_calls.h). kResourceExhausted, kDeadlineExceeded: not the job's fault; kAborted: the node's. Absent:
+    // PrepareJobPaths.
+    std::function<absl::Status(const StartRanks&, const MountCalls::Enter& enter)> prepare;
     // Returns why no rank can run on this node now, "" where they can; does not wait. Absent: they always can.
     std::function<std::string()> unfit;
     std::vector<RankPlace> places;  // of a rank in each slot; empty: ranks run anywhere
-    size_t most_preparing = 16;     // at once; StartRanks beyond that are refused
+    // Preparations at once; StartRanks beyond that are refused. The time is below that for which the coordinator waits
+    // (its --start-timeout-seconds, 120), so that the daemon tells which file system does not answer.
+    MountCalls::Limits preparing = {.of_one_mount = 16, .in_all = 64, .time = absl::Seconds(90)};
     // The last process of another store's attempt is gone: the coordinator waits for a hello that says so. May be
     // empty.
     std::function<void()> on_foreign_gone;
@@ -212,7 +215,7 @@ class NodeAttempts {
   absl::Duration lease_length_ ABSL_GUARDED_BY(mutex_);
   uint64_t preparations_ ABSL_GUARDED_BY(mutex_) = 0;  // so many began
   RankSupervisor supervisor_;                          // its thread uses the rest
-  DetachedCalls calls_;                                // last: its threads use the rest
+  MountCalls calls_;                                   // last: its threads use the rest
 };
 
 }  // namespace adjoin

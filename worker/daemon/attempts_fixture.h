@@ -28,14 +28,17 @@
 #include <gtest/gtest.h>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "base/deadline.h"
 #include "base/monotonic_condition.h"
+#include "base/status_macros.h"
 #include "proto/plan.pb.h"
 #include "worker/daemon/attempts.h"
 #include "worker/daemon/job_paths.h"
+#include "worker/daemon/mount_calls.h"
 
 namespace adjoin {
 
@@ -75,29 +78,36 @@ mv )" << folder_ << R"(/new-$name )" << folder_
 until [ -s )" << folder_ << R"(/exit-$name ]; do sleep 0.02; done
 exit $(cat )" << folder_ << "/exit-$name)\n";
     chmod((folder_ + "/rank").c_str(), 0755);
-    NodeAttempts::Settings settings;
-    settings.rank_binary = folder_ + "/rank";
-    settings.socket = "nowhere";
-    settings.data_root = settings.output_root = folder_;
-    settings.stop_grace = absl::Milliseconds(20);
-    settings.most_preparing = 2;
+    settings_.rank_binary = folder_ + "/rank";
+    settings_.socket = "nowhere";
+    settings_.data_root = settings_.output_root = folder_;
+    settings_.stop_grace = absl::Milliseconds(20);
+    settings_.preparing = {.of_one_mount = 2, .in_all = 2, .time = absl::Seconds(60)};
     for (const int processor : {Processors().front(), Processors().back()}) {
-      settings.places.push_back({.processors = {processor}, .text = absl::StrCat("place ", settings.places.size())});
+      settings_.places.push_back({.processors = {processor}, .text = absl::StrCat("place ", settings_.places.size())});
     }
-    settings.unfit = [this] { return unfit_; };
-    const JobRoots roots{settings.data_root, settings.output_root, std::nullopt};
-    settings.prepare = [gate = gate_, roots](const StartRanks& start) {
+    settings_.unfit = [this] { return unfit_; };
+    const JobRoots roots{settings_.data_root, settings_.output_root, std::nullopt};
+    settings_.prepare = [gate = gate_, roots](const StartRanks& start, const MountCalls::Enter& enter) {
+      const bool waits = !gate->only_dead || absl::StartsWith(start.job_id(), "dead");
+      if (gate->only_dead && waits) ADJOIN_RETURN_IF_ERROR(enter("/proc/dead"));
       absl::MutexLock lock(&gate->mutex);
       ++gate->under_way;
       gate->changed.NotifyAll();
       const bool open =
-          gate->changed.Wait(gate->mutex, Deadline::After(absl::Seconds(20)), [&] { return !gate->shut; });
+          gate->changed.Wait(gate->mutex, Deadline::After(absl::Seconds(20)), [&] { return !gate->shut || !waits; });
       --gate->under_way;
       gate->changed.NotifyAll();
-      return open ? PrepareJobPaths(roots, start) : absl::DeadlineExceededError("the test does not open the gate");
+      return open ? PrepareJobPaths(roots, start, enter)
+                  : absl::DeadlineExceededError("the test does not open the gate");
     };
-    settings.on_foreign_gone = [this] { ++foreign_gone_; };
-    attempts_ = std::make_unique<NodeAttempts>(settings, [this](WorkerMessage message) {
+    settings_.on_foreign_gone = [this] { ++foreign_gone_; };
+    Begin();
+  }
+
+  // Makes the daemon's attempts anew, by settings_.
+  void Begin() {
+    attempts_ = std::make_unique<NodeAttempts>(settings_, [this](WorkerMessage message) {
       absl::MutexLock lock(&mutex_);
       sent_.push_back(std::move(message));
       changed_.NotifyAll();
@@ -213,10 +223,12 @@ exit $(cat )" << folder_ << "/exit-$name)\n";
     }
     return facts;
   }
-  // The check of a job's files hangs until the gate opens.
-  void SetGate(bool shut) {
+  // The check of a job's files hangs until the gate opens; where `only_dead`, that of jobs whose ids begin with "dead",
+  // at the file system of /proc.
+  void SetGate(bool shut, bool only_dead = false) {
     absl::MutexLock lock(&gate_->mutex);
     gate_->shut = shut;
+    gate_->only_dead = only_dead;
     gate_->changed.NotifyAll();
   }
   bool AwaitUnderWay(int count) {
@@ -230,6 +242,7 @@ exit $(cat )" << folder_ << "/exit-$name)\n";
     absl::Mutex mutex;
     MonotonicCondition changed;
     bool shut = false;
+    std::atomic<bool> only_dead{false};
     int under_way = 0;
   };
 
@@ -240,6 +253,7 @@ exit $(cat )" << folder_ << "/exit-$name)\n";
   MonotonicCondition changed_;
   std::vector<WorkerMessage> sent_;
   std::atomic<int> foreign_gone_{0};
+  NodeAttempts::Settings settings_;
   std::unique_ptr<NodeAttempts> attempts_;
 };
 

@@ -18,6 +18,7 @@
 #include "base/deadline.h"
 #include "base/monotonic_condition.h"
 #include "worker/daemon/attempts.h"
+#include "worker/daemon/mount_calls.h"
 
 namespace adjoin {
 namespace {
@@ -52,7 +53,7 @@ class AttemptsGpusTest : public ::testing::Test {
     settings.socket = "nowhere";
     settings.data_root = settings.output_root = folder_;
     settings.stop_grace = absl::Milliseconds(20);
-    settings.prepare = [](const StartRanks&) { return absl::OkStatus(); };
+    settings.prepare = [](const StartRanks&, const MountCalls::Enter&) { return absl::OkStatus(); };
     attempts_ = std::make_unique<NodeAttempts>(settings, [this](WorkerMessage message) {
       absl::MutexLock lock(&mutex_);
       sent_.push_back(std::move(message));

@@ -163,6 +163,42 @@ TEST_F(AttemptsTest, PathsThatHangHoldUpNoOtherAttempt) {
   SetGate(/*shut=*/false);
 }
 
+TEST_F(AttemptsTest, AFileSystemThatDoesNotAnswerHoldsUpItsOwnAttemptsOnly) {
+  settings_.preparing = {.of_one_mount = 2, .in_all = 8, .time = absl::Seconds(60)};
+  Begin();
+  SetGate(/*shut=*/true, /*only_dead=*/true);
+  StartOnly(4, 1, "dead-1");
+  StartOnly(5, 1, "dead-2");
+  ASSERT_TRUE(AwaitUnderWay(2));
+  StartOnly(6, 1, "dead-3");
+  EXPECT_THAT(Facts(2), ElementsAre("RANK_LOST could not be started: 2 others wait there for the file system at /proc "
+                                    "already: does it answer?",
+                                    "cleared"));
+  const RankEnded refused = Hello().attempt(2).rank(0).ended();
+  EXPECT_TRUE(refused.infrastructure());
+  EXPECT_FALSE(refused.node_fault()) << "other jobs can run here";
+  Start(7, 1, "job-1");
+  EXPECT_FALSE(Hello().attempt(0).cleared());
+  attempts_->KillAll("the worker stops");
+  EXPECT_TRUE(AwaitCleared());
+  attempts_.reset();  // waits for no file system
+  SetGate(/*shut=*/false);
+}
+
+TEST_F(AttemptsTest, PathsThatDoNotAnswerInTimeEndTheirAttempt) {
+  settings_.preparing = {.of_one_mount = 2, .in_all = 8, .time = absl::Seconds(2)};
+  Begin();
+  SetGate(/*shut=*/true, /*only_dead=*/true);
+  StartOnly(4, 2, "dead-1");
+  const std::string late = "RANK_LOST could not be started: the file system at /proc did not answer within 2s";
+  EXPECT_THAT(Facts(3), ElementsAre(late, late, "cleared"));
+  const RankEnded ended = Hello().attempt(0).rank(0).ended();
+  EXPECT_TRUE(ended.infrastructure());
+  EXPECT_FALSE(ended.node_fault());
+  attempts_.reset();
+  SetGate(/*shut=*/false);
+}
+
 TEST_F(AttemptsTest, EachRankHasAPlaceThatNoOtherHas) {
   const auto bindings = [this](const std::string& job) {
     std::vector<std::string> found;

@@ -30,6 +30,7 @@
 #include "worker/daemon/folder_remover.h"
 #include "worker/daemon/gpu_finder.h"
 #include "worker/daemon/job_paths.h"
+#include "worker/daemon/mount_calls.h"
 #include "worker/daemon/node_look.h"
 #include "worker/daemon/node_watch.h"
 #include "worker/daemon/process_record.h"
@@ -200,9 +201,10 @@ class DaemonImpl final : public Daemon {
     ranks.rank_folder = absl::StrCat(settings.state_dir, "/", kFolder);
     ranks.unfit = [this] { return node_.Get().condition; };
     const JobRoots roots{settings.data_root, settings.output_root, settings.rank_user, retention_};
-    ranks.prepare = [look = look_, roots](const StartRanks& start) {
+    ranks.prepare = [look = look_, roots](const StartRanks& start, const MountCalls::Enter& enter) {
+      ADJOIN_RETURN_IF_ERROR(enter(roots.output_root));
       const NodeView seen = look->Look();  // what was seen before may not hold any more
-      return seen.condition.empty() ? PrepareJobPaths(roots, start) : absl::AbortedError(seen.condition);
+      return seen.condition.empty() ? PrepareJobPaths(roots, start, enter) : absl::AbortedError(seen.condition);
     };
     ranks.data_root = settings.data_root;
     ranks.output_root = settings.output_root;

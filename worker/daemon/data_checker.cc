@@ -171,12 +171,7 @@ void DataChecker::Loop(Slot& slot) {
 }
 
 std::string DataChecker::MountPointOf(const MountPoints& mounts, const std::string& path) const {
-  if (path.empty()) return "";
-  std::string mount_point = mounts.Of(path);
-  for (const std::string& root : {settings_.data_root, settings_.output_root}) {
-    if (mounts.Of(root) == mount_point && mounts.AnyBelow(root)) return "";
-  }
-  return mount_point;
+  return mounts.OfBelow({settings_.data_root, settings_.output_root}, path);
 }
 
 std::string DataChecker::WhyNotNow(const ProbeData& request) {

@@ -80,7 +80,7 @@ class DataChecker {
   // Absent where the request was cancelled.
   std::optional<ProbeResult> Answer(Slot& slot, Request& request);
   std::optional<ProbeResult> AskProcess(Slot& slot, Request& request);
-  // Returns the mount point of a file's file system; "" where a link may lead to another one.
+  // MountPoints::OfBelow the two roots.
   std::string MountPointOf(const MountPoints& mounts, const std::string& path) const;
   // Why the request's files are not checked now; "" where they are.
   std::string WhyNotNow(const ProbeData& request);

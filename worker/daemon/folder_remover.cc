@@ -35,7 +35,7 @@ namespace adjoin {
 namespace {
 
 constexpr absl::Duration kLockTimeout = absl::Seconds(10);
-// Below the time for which the coordinator waits: later, the job may have been retried.
+// Below kAnswerTimeout: later, the job may have been retried.
 constexpr absl::Duration kRemovalTimeout = absl::Seconds(50);
 constexpr int kMostLevels = 64;
 
@@ -126,7 +126,13 @@ absl::Status RemoveIfEmpty(const std::string& root, const std::string& relative,
   return absl::OkStatus();
 }
 
-absl::Status CheckFolder(const std::string& root, const std::string& relative, const RemoveFolders& request) {
+absl::Status Enter(const std::string& root, const std::string& relative, const MountCalls::Enter& enter) {
+  return enter ? enter(absl::StrCat(root, "/", relative)) : absl::OkStatus();
+}
+
+absl::Status CheckFolder(const std::string& root, const std::string& relative, const RemoveFolders& request,
+                         const MountCalls::Enter& enter) {
+  ADJOIN_RETURN_IF_ERROR(Enter(root, relative, enter));
   ADJOIN_RETURN_IF_ERROR(CheckOutputPath(root, relative));
   return CheckMayWrite(root, relative,
                        {.owner = request.owner(),
@@ -200,16 +206,18 @@ absl::Time LastChange(int folder, const std::vector<std::string>& names) {
 
 }  // namespace
 
-absl::StatusOr<RemovedFiles> RemoveJobFiles(const std::string& root, const RemoveFolders& request) {
+absl::StatusOr<RemovedFiles> RemoveJobFiles(const std::string& root, const RemoveFolders& request,
+                                            const MountCalls::Enter& enter) {
   if (request.job_id().empty()) return absl::InvalidArgumentError("no job is named");
-  ADJOIN_RETURN_IF_ERROR(CheckFolder(root, request.output_dir(), request));
+  ADJOIN_RETURN_IF_ERROR(CheckFolder(root, request.output_dir(), request, enter));
   // Without a folder of checkpoints, the root's own note is none of the job's business.
   if (!request.checkpoint_dir().empty()) {
-    ADJOIN_RETURN_IF_ERROR(CheckFolder(root, request.checkpoint_dir(), request));
+    ADJOIN_RETURN_IF_ERROR(CheckFolder(root, request.checkpoint_dir(), request, enter));
   }
   RemovedFiles removed;
   removed.until = Deadline::After(kRemovalTimeout);
   ADJOIN_RETURN_IF_ERROR(RemoveCheckpoints(root, request, &removed));
+  ADJOIN_RETURN_IF_ERROR(Enter(root, request.output_dir(), enter));
   ADJOIN_RETURN_IF_ERROR(RemoveResults(root, request, &removed));
   return removed;
 }
@@ -217,11 +225,13 @@ absl::StatusOr<RemovedFiles> RemoveJobFiles(const std::string& root, const Remov
 void FolderRemover::Remove(const RemoveFolders& request) {
   auto removed = std::make_shared<RemovedFiles>();
   const bool called = calls_.Call(
-      [root = output_root_, request, removed]() -> absl::Status {
-        ADJOIN_ASSIGN_OR_RETURN(*removed, RemoveJobFiles(root, request));
+      [root = output_root_, request, removed](const MountCalls::Enter& enter) -> absl::Status {
+        ADJOIN_ASSIGN_OR_RETURN(*removed, RemoveJobFiles(root, request, enter));
         return absl::OkStatus();
       },
-      [this, id = request.request_id(), removed](const absl::Status& status) { Answer(id, status, *removed); });
+      [this, id = request.request_id(), removed](const absl::Status& status) {
+        Answer(id, status, status.ok() ? *removed : RemovedFiles());  // a call that is late may still set it
+      });
   if (!called) {
     Answer(request.request_id(),
            absl::ResourceExhaustedError("the worker removes the files of other jobs already: try again later"), {});

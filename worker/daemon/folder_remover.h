@@ -20,7 +20,7 @@
 #include "absl/time/time.h"
 #include "base/deadline.h"
 #include "proto/coordinator.pb.h"
-#include "worker/daemon/detached_calls.h"
+#include "worker/daemon/mount_calls.h"
 
 namespace adjoin {
 
@@ -31,11 +31,13 @@ struct RemovedFiles {
 };
 
 // Removes the results, the attempts' folders and the checkpoints that the request names; then the notes and the
-// folders themselves where nothing else is in them. Folders above them stay. A folder that is gone is no error.
+// folders themselves where nothing else is in them. Folders above them stay. A folder that is gone is no error. Calls
+// `enter`, which may be empty, with each folder before it is touched, and returns its errors.
 // Errors: kFailedPrecondition (a folder is another owner's; an attempt of the job still writes), kInvalidArgument (a
 // path that a job cannot have), kUnavailable (another process keeps the folder locked), others as ErrnoStatus; what was
 // removed until then is gone.
-absl::StatusOr<RemovedFiles> RemoveJobFiles(const std::string& root, const RemoveFolders& request);
+absl::StatusOr<RemovedFiles> RemoveJobFiles(const std::string& root, const RemoveFolders& request,
+                                            const MountCalls::Enter& enter = nullptr);
 
 // A job whose attempts made folders in `output_dir`.
 struct AttemptFolders {
@@ -48,14 +50,20 @@ struct AttemptFolders {
 // writes. Returns how many are left. Errors: as HoldBelow (path_rules.h), but a folder that is gone has none left.
 absl::StatusOr<int> RemoveAttemptFolders(const std::string& root, const AttemptFolders& job, absl::Time before);
 
-// Answers RemoveFolders messages, each on a thread of its own.
+// Answers RemoveFolders messages, each on a thread of its own. A file system that does not answer holds up no removal
+// elsewhere (mount_calls.h).
 class FolderRemover {
  public:
-  // `send` passes a message to the coordinator.
-  FolderRemover(std::string output_root, std::function<void(WorkerMessage)> send)
-      : output_root_(std::move(output_root)), send_(std::move(send)) {}
+  // Below the 60 s for which the coordinator waits.
+  static constexpr absl::Duration kAnswerTimeout = absl::Seconds(55);
 
-  // Sends one FoldersRemoved when it is done, also where that failed. Does not wait.
+  // `send` passes a message to the coordinator.
+  FolderRemover(std::string output_root, std::function<void(WorkerMessage)> send,
+                MountCalls::Limits limits = {.of_one_mount = 4, .in_all = 32, .time = kAnswerTimeout})
+      : output_root_(std::move(output_root)), send_(std::move(send)), calls_({output_root_}, limits) {}
+
+  // Sends one FoldersRemoved when it is done, also where that failed, and when the file system does not answer in
+  // time. Does not wait.
   void Remove(const RemoveFolders& request);
 
  private:
@@ -63,7 +71,7 @@ class FolderRemover {
 
   const std::string output_root_;
   const std::function<void(WorkerMessage)> send_;
-  DetachedCalls calls_{4};  // last: its threads use the rest
+  MountCalls calls_;  // last: its threads use the rest
 };
 
 }  // namespace adjoin

@@ -6,17 +6,24 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "base/deadline.h"
+#include "base/monotonic_condition.h"
 #include "worker/checkpoint/manifest.h"
 #include "worker/daemon/attempt_retention.h"
 #include "worker/daemon/folder_owner.h"
+#include "worker/daemon/mount_calls.h"
 #include "worker/session/attempt_output.h"
+#include "worker/testing/dead_file_system.h"
 #include "worker/training/metrics_writer.h"
 
 namespace adjoin {
@@ -192,6 +199,50 @@ TEST_F(FolderRemoverTest, FailedAttemptsAreKeptForAWhile) {
   EXPECT_TRUE(fs::exists(root_ + "/run/attempt-9/model"));
   EXPECT_TRUE(fs::exists(root_ + "/other/model"));
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_ + "/records"), {}), 0);
+}
+
+TEST_F(FolderRemoverTest, AFileSystemThatDoesNotAnswerHoldsUpTheRemovalsOfItsOwnFilesOnly) {
+  Succeed(3, "job-1");
+  fs::create_directories(root_ + "/dead");
+  DeadFileSystem dead(root_ + "/dead");
+  if (!dead.ok()) GTEST_SKIP() << DeadFileSystem::kNeeds;
+  absl::Mutex mutex;
+  MonotonicCondition changed;
+  std::map<std::string, FoldersRemoved> answers;
+  auto remover = std::make_unique<FolderRemover>(
+      root_,
+      [&](const WorkerMessage& message) {
+        absl::MutexLock lock(&mutex);
+        answers[message.folders_removed().request_id()] = message.folders_removed();
+        changed.NotifyAll();
+      },
+      MountCalls::Limits{.of_one_mount = 2, .in_all = 8, .time = absl::Seconds(2)});
+  const auto remove = [&](const std::string& id, const std::string& folder) {
+    RemoveFolders request = Request();
+    request.set_request_id(id);
+    request.set_output_dir(folder);
+    request.set_checkpoint_dir(folder + "/checkpoints");
+    remover->Remove(request);
+  };
+  const auto answer = [&](const std::string& id) {
+    absl::MutexLock lock(&mutex);
+    const bool came = changed.Wait(mutex, Soon(), [&] { return answers.count(id) > 0; });
+    EXPECT_TRUE(came) << id << " is not answered";
+    return answers[id];
+  };
+  for (const char* id : {"first", "second"}) remove(id, absl::StrCat("dead/", id));
+  for (const char* id : {"first", "second"}) {
+    EXPECT_EQ(answer(id).error(), absl::StrCat("the file system at ", root_, "/dead did not answer within 2s"));
+  }
+  remove("third", "dead/third");
+  EXPECT_EQ(answer("third").error(),
+            absl::StrCat("2 others wait there for the file system at ", root_, "/dead already: does it answer?"));
+  remove("good", "run");
+  EXPECT_EQ(answer("good").error(), "");
+  EXPECT_GT(answer("good").files(), 0);
+  EXPECT_FALSE(fs::exists(root_ + "/run"));
+  remover.reset();  // waits for none of them
+  dead.End();
 }
 
 }  // namespace

@@ -27,25 +27,51 @@ bool Overlap(const std::string& a, const std::string& b) {
   return below(*first, *second) || below(*second, *first);
 }
 
+// Tells before a file or folder is touched.
+class Entering {
+ public:
+  Entering(const JobRoots& roots, const MountCalls::Enter& enter) : roots_(roots), enter_(enter) {}
+
+  absl::Status Data(const std::string& path) const { return Below(roots_.data_root, path); }
+  absl::Status Output(const std::string& path) const { return Below(roots_.output_root, path); }
+
+ private:
+  absl::Status Below(const std::string& root, const std::string& path) const {
+    return enter_ ? enter_(absl::StrCat(root, "/", path)) : absl::OkStatus();
+  }
+
+  const JobRoots& roots_;
+  const MountCalls::Enter& enter_;
+};
+
 // Errors: kFailedPrecondition (the job writes into a folder of another owner's, or reads from one).
-absl::Status CheckOwners(const JobRoots& roots, const JobSpec& spec, const FolderUser& user) {
+absl::Status CheckOwners(const JobRoots& roots, const JobSpec& spec, const FolderUser& user, const Entering& entering) {
   ADJOIN_RETURN_IF_ERROR(CheckMayWrite(roots.output_root, spec.output_dir(), user));
   const std::string& checkpoints = spec.checkpoint().dir();
   if (!checkpoints.empty()) {
+    ADJOIN_RETURN_IF_ERROR(entering.Output(checkpoints));
     ADJOIN_RETURN_IF_ERROR(CheckOutputPath(roots.output_root, checkpoints));
     ADJOIN_RETURN_IF_ERROR(CheckMayWrite(roots.output_root, checkpoints, user));
   }
   for (const std::string& read : {spec.checkpoint().resume_from(), spec.weights().from_output()}) {
-    if (!read.empty()) ADJOIN_RETURN_IF_ERROR(CheckMayRead(roots.output_root, read, user));
+    if (read.empty()) continue;
+    ADJOIN_RETURN_IF_ERROR(entering.Output(read));
+    ADJOIN_RETURN_IF_ERROR(CheckMayRead(roots.output_root, read, user));
   }
   if (!Overlap(roots.data_root, roots.output_root)) return absl::OkStatus();
   const std::string& init_from = spec.weights().init_from();
-  if (!init_from.empty()) ADJOIN_RETURN_IF_ERROR(CheckMayRead(roots.data_root, init_from, user));
+  if (!init_from.empty()) {
+    ADJOIN_RETURN_IF_ERROR(entering.Data(init_from));
+    ADJOIN_RETURN_IF_ERROR(CheckMayRead(roots.data_root, init_from, user));
+  }
   for (const Dataset& dataset : spec.dataset()) {
     for (const Field& field : dataset.field()) {
       const File* files = FilesOf(field);
       if (files == nullptr) continue;
-      for (const std::string& path : files->path()) ADJOIN_RETURN_IF_ERROR(CheckMayRead(roots.data_root, path, user));
+      for (const std::string& path : files->path()) {
+        ADJOIN_RETURN_IF_ERROR(entering.Data(path));
+        ADJOIN_RETURN_IF_ERROR(CheckMayRead(roots.data_root, path, user));
+      }
     }
   }
   return absl::OkStatus();
@@ -53,20 +79,23 @@ absl::Status CheckOwners(const JobRoots& roots, const JobSpec& spec, const Folde
 
 }  // namespace
 
-absl::Status PrepareJobPaths(const JobRoots& roots, const StartRanks& start) {
+absl::Status PrepareJobPaths(const JobRoots& roots, const StartRanks& start, const MountCalls::Enter& enter) {
   Plan plan;
   if (!plan.ParseFromString(start.plan())) return absl::InvalidArgumentError("its plan cannot be read");
+  const Entering entering(roots, enter);
   const std::string& output = plan.spec().output_dir();
+  ADJOIN_RETURN_IF_ERROR(entering.Output(output));
   ADJOIN_RETURN_IF_ERROR(CheckOutputPath(roots.output_root, output));
   const FolderUser user{
       .owner = start.owner(), .job_id = start.job_id(), .store_id = start.store_id(), .any_folder = start.any_folder()};
   const bool owned = start.job_tag() != 0;  // else the coordinator is an older one, which names no owners
-  if (owned) ADJOIN_RETURN_IF_ERROR(CheckOwners(roots, plan.spec(), user));
+  if (owned) ADJOIN_RETURN_IF_ERROR(CheckOwners(roots, plan.spec(), user, entering));
   for (const Dataset& dataset : plan.spec().dataset()) {
     for (const Field& field : dataset.field()) {
       const File* files = FilesOf(field);
       if (files == nullptr) continue;
       for (const std::string& path : files->path()) {
+        ADJOIN_RETURN_IF_ERROR(entering.Data(path));
         ADJOIN_RETURN_IF_ERROR(ResolveBelow(roots.data_root, path).status());
       }
     }
@@ -74,20 +103,28 @@ absl::Status PrepareJobPaths(const JobRoots& roots, const StartRanks& start) {
   const std::string& init_from = plan.spec().weights().init_from();
   // Once there are checkpoints, a job goes on without what it began with.
   const bool may_resume = !plan.spec().checkpoint().dir().empty();
-  if (!init_from.empty() && !may_resume) ADJOIN_RETURN_IF_ERROR(ResolveBelow(roots.data_root, init_from).status());
+  if (!init_from.empty() && !may_resume) {
+    ADJOIN_RETURN_IF_ERROR(entering.Data(init_from));
+    ADJOIN_RETURN_IF_ERROR(ResolveBelow(roots.data_root, init_from).status());
+  }
   const std::string& from_output = plan.spec().weights().from_output();
   if (!from_output.empty() && !may_resume) {
+    ADJOIN_RETURN_IF_ERROR(entering.Output(from_output));
     const absl::Status found = ResolveBelow(roots.output_root, from_output).status();
     const std::optional<CheckpointPlace> checkpoint = CheckpointPlace::Parse(from_output);
     if (absl::IsNotFound(found) && checkpoint.has_value()) return NoCheckpoint(*checkpoint);
     ADJOIN_RETURN_IF_ERROR(found);
   }
   const std::string& checkpoints = plan.spec().checkpoint().dir();
-  if (!checkpoints.empty()) ADJOIN_RETURN_IF_ERROR(CheckOutputPath(roots.output_root, checkpoints));
+  if (!checkpoints.empty()) {
+    ADJOIN_RETURN_IF_ERROR(entering.Output(checkpoints));
+    ADJOIN_RETURN_IF_ERROR(CheckOutputPath(roots.output_root, checkpoints));
+  }
   // Ranks of other nodes write nothing, or into folders that this node's daemon shares with that of rank 0.
   const bool has_rank_0 = std::find(start.rank().begin(), start.rank().end(), 0u) != start.rank().end();
   for (const std::string* folder : {&output, &checkpoints}) {
     if (folder == &checkpoints && checkpoints.empty()) continue;
+    ADJOIN_RETURN_IF_ERROR(entering.Output(*folder));
     if (roots.rank_user.has_value()) {
       ADJOIN_RETURN_IF_ERROR(MakeResultFolder(roots.output_root, *folder, roots.rank_user->uid, roots.rank_user->gid));
     }

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "proto/coordinator.pb.h"
 #include "worker/daemon/attempt_retention.h"
+#include "worker/daemon/mount_calls.h"
 #include "worker/daemon/process_spawner.h"
 
 namespace adjoin {
@@ -26,8 +27,9 @@ struct JobRoots {
 // Checks that all that the job reads and writes is below the roots and in no folder of another owner; makes its folders
 // of results and of checkpoints, and writes down there whose they are (folder_owner.h).
 // Errors: kResourceExhausted (no space is left for them), which is not the job's fault; all others are.
-// kFailedPrecondition: a folder is another owner's, which no other attempt can change.
-absl::Status PrepareJobPaths(const JobRoots& roots, const StartRanks& start);
+// kFailedPrecondition: a folder is another owner's, which no other attempt can change. Calls `enter`, which may be
+// empty, with each file and folder before it is touched, and returns its errors.
+absl::Status PrepareJobPaths(const JobRoots& roots, const StartRanks& start, const MountCalls::Enter& enter = nullptr);
 
 }  // namespace adjoin
 

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "absl/status/status.h"
 #include "proto/coordinator.pb.h"
 #include "proto/plan.pb.h"
+#include "worker/daemon/mount_calls.h"
 #include "worker/daemon/process_spawner.h"
 
 namespace adjoin {
@@ -44,7 +46,7 @@ class JobPathsTest : public testing::Test {
     start.set_any_folder(any_folder);
     for (uint32_t rank : ranks_) start.add_rank(rank);
     start.set_plan(plan_.SerializeAsString());
-    return PrepareJobPaths(roots_, start);
+    return PrepareJobPaths(roots_, start, enter_);
   }
   uid_t OwnerOf(const std::string& path) const {
     struct stat info = {};
@@ -57,12 +59,43 @@ class JobPathsTest : public testing::Test {
   Plan plan_;
   std::vector<uint32_t> ranks_ = {0, 1};
   uint64_t tag_ = 77;
+  MountCalls::Enter enter_;
 };
 
 TEST_F(JobPathsTest, FilesOfEveryFormatAreLookedFor) {
   EXPECT_TRUE(Prepare().ok()) << Prepare();
   plan_.mutable_spec()->mutable_dataset(0)->mutable_field(0)->mutable_nifti()->set_path(0, "gone.nii");
   EXPECT_TRUE(absl::IsNotFound(Prepare())) << Prepare();
+}
+
+TEST_F(JobPathsTest, EachPathIsTouchedOnlyAfterItWasEntered) {
+  std::ofstream(folder_ + "/data/first.safetensors") << "x";
+  JobSpec& spec = *plan_.mutable_spec();
+  spec.mutable_weights()->set_init_from("first.safetensors");
+  const std::string volume = folder_ + "/data/brain.nii.gz", weights = folder_ + "/data/first.safetensors";
+  std::set<std::string> entered;
+  std::string dead;
+  enter_ = [&](const std::string& path) {
+    entered.insert(path);
+    return path == dead ? absl::ResourceExhaustedError("dead") : absl::OkStatus();
+  };
+  // While there may be checkpoints, nobody needs the weights that the job began with.
+  EXPECT_EQ(Prepare(), absl::OkStatus());
+  EXPECT_EQ(entered, (std::set<std::string>{volume, folder_ + "/output/run", folder_ + "/output/saved/run"}));
+  for (const std::string& path : std::set<std::string>(entered)) {
+    dead = path;
+    EXPECT_TRUE(absl::IsResourceExhausted(Prepare())) << path << ": " << Prepare();
+  }
+  dead.clear();
+  entered.clear();
+  spec.clear_checkpoint();
+  EXPECT_EQ(Prepare(), absl::OkStatus());
+  EXPECT_EQ(entered, (std::set<std::string>{volume, weights, folder_ + "/output/run"}));
+
+  std::filesystem::remove_all(folder_ + "/output/run");
+  dead = folder_ + "/output/run";
+  EXPECT_TRUE(absl::IsResourceExhausted(Prepare()));
+  EXPECT_FALSE(std::filesystem::exists(dead)) << "it was touched";
 }
 
 TEST_F(JobPathsTest, CheckpointsStayBelowTheRoot) {

@@ -51,6 +51,15 @@ std::string MountPoints::Of(const std::string& path) const {
   }
 }
 
+std::string MountPoints::OfBelow(const std::vector<std::string>& roots, const std::string& path) const {
+  if (path.empty()) return "";
+  std::string mount_point = Of(path);
+  for (const std::string& root : roots) {
+    if (Of(root) == mount_point && AnyBelow(root)) return "";
+  }
+  return mount_point;
+}
+
 bool MountPoints::AnyBelow(const std::string& folder) const {
   const std::string begin = folder == "/" ? folder : folder + "/";
   const auto first = folders_.upper_bound(begin);

@@ -9,6 +9,7 @@
 
 #include <set>
 #include <string>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 
@@ -23,6 +24,9 @@ class MountPoints {
 
   // `path`: absolute. Returns the folder at which its file system is mounted; "/" where none is known.
   std::string Of(const std::string& path) const;
+  // The same for a file below one of these roots; "" where a link may lead to another one: where it is a root's own,
+  // and others are mounted below the root. "" also for an empty path.
+  std::string OfBelow(const std::vector<std::string>& roots, const std::string& path) const;
   // True where a file system is mounted below this folder.
   bool AnyBelow(const std::string& folder) const;
 

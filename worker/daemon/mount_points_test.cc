@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 namespace adjoin {
 namespace {
 
@@ -25,6 +28,19 @@ TEST(MountPointsTest, TheInnermostFolderCounts) {
   EXPECT_TRUE(mounts.AnyBelow("/srv/data/projects"));
   EXPECT_FALSE(mounts.AnyBelow("/srv/data/projects/a"));
   EXPECT_FALSE(mounts.AnyBelow("/srv/dat"));
+}
+
+TEST(MountPointsTest, WhereALinkMayLeadIsNotKnown) {
+  const MountPoints mounts(
+      "21 1 8:1 / / rw - ext4 /dev/root rw\n"
+      "30 21 0:40 / /srv/data rw - nfs4 server:/data rw\n"
+      "31 21 0:41 / /srv/output/fast rw - nfs4 other:/a rw\n");
+  const std::vector<std::string> roots = {"/srv/data", "/srv/output"};
+  EXPECT_EQ(mounts.OfBelow(roots, "/srv/data/x.npy"), "/srv/data") << "no link leads out of the root";
+  EXPECT_EQ(mounts.OfBelow(roots, "/srv/output/fast/run"), "/srv/output/fast");
+  EXPECT_EQ(mounts.OfBelow(roots, "/srv/output/run"), "") << "run may be a link to fast/run";
+  EXPECT_EQ(mounts.OfBelow(roots, ""), "");
+  EXPECT_EQ(mounts.OfBelow({"/srv/data"}, "/srv/output/run"), "/");
 }
 
 TEST(MountPointsTest, KnowsThoseOfThisProcess) {

@@ -1,0 +1,155 @@
+#include "worker/daemon/mount_calls.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/synchronization/mutex.h"
+#include "base/deadline.h"
+#include "base/monotonic_condition.h"
+#include "base/status_macros.h"
+
+namespace adjoin {
+namespace {
+
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+Deadline Soon() { return Deadline::After(absl::Seconds(20)); }
+
+// Files below /proc are on one file system, those of no folder on another. Nothing is touched: calls wait for the test
+// as they would for a file server.
+class MountCallsTest : public ::testing::Test {
+ protected:
+  // What calls use, which may outlive the test.
+  struct World {
+    absl::Mutex mutex;
+    MonotonicCondition changed;
+    bool answers = false;  // the file system does
+    int waiting = 0;       // calls for it
+    std::vector<absl::Status> refused_later;
+    std::map<std::string, std::vector<absl::Status>> ends;  // of calls, by name
+  };
+
+  // Begins a call that enters the paths one after another, and waits at the last one for the file system.
+  bool Begin(MountCalls& calls, const std::string& name, const std::vector<std::string>& paths, bool waits = true) {
+    return calls.Call(
+        [world = world_, paths, waits](const MountCalls::Enter& enter) -> absl::Status {
+          for (const std::string& path : paths) ADJOIN_RETURN_IF_ERROR(enter(path));
+          if (!waits) return absl::OkStatus();
+          absl::MutexLock lock(&world->mutex);
+          ++world->waiting;
+          world->changed.NotifyAll();
+          world->changed.Wait(world->mutex, Soon(), [&] { return world->answers; });
+          --world->waiting;
+          world->refused_later.push_back(enter(paths.back()));
+          world->changed.NotifyAll();
+          return absl::OkStatus();
+        },
+        [world = world_, name](const absl::Status& status) {
+          absl::MutexLock lock(&world->mutex);
+          world->ends[name].push_back(status);
+          world->changed.NotifyAll();
+        });
+  }
+  bool AwaitWaiting(int count) {
+    absl::MutexLock lock(&world_->mutex);
+    return world_->changed.Wait(world_->mutex, Soon(), [&] { return world_->waiting == count; });
+  }
+  absl::Status EndOf(const std::string& name) {
+    absl::MutexLock lock(&world_->mutex);
+    if (!world_->changed.Wait(world_->mutex, Soon(), [&] { return !world_->ends[name].empty(); })) {
+      return absl::InternalError(name + " does not end");
+    }
+    return world_->ends[name].front();
+  }
+  void Answer() {
+    absl::MutexLock lock(&world_->mutex);
+    world_->answers = true;
+    world_->changed.NotifyAll();
+  }
+
+  const std::shared_ptr<World> world_ = std::make_shared<World>();
+};
+
+TEST_F(MountCallsTest, AFileSystemThatDoesNotAnswerHoldsUpItsOwnCallsOnly) {
+  MountCalls calls({"/proc/dead", "/nowhere"}, {.of_one_mount = 2, .in_all = 8, .time = absl::Seconds(60)});
+  ASSERT_TRUE(Begin(calls, "first", {"/nowhere/a", "/proc/dead/a"}));
+  ASSERT_TRUE(Begin(calls, "second", {"/proc/dead/b"}));
+  ASSERT_TRUE(AwaitWaiting(2));
+  ASSERT_TRUE(Begin(calls, "third", {"/proc/dead/c"}));
+  EXPECT_TRUE(absl::IsResourceExhausted(EndOf("third"))) << EndOf("third");
+  EXPECT_EQ(EndOf("third").message(), "2 others wait there for the file system at /proc already: does it answer?");
+  for (const char* name : {"fourth", "fifth", "sixth"}) {
+    ASSERT_TRUE(Begin(calls, name, {"/nowhere/d", "/nowhere/e"}, /*waits=*/false));
+    EXPECT_EQ(EndOf(name), absl::OkStatus());
+  }
+  Answer();
+  EXPECT_EQ(EndOf("first"), absl::OkStatus());
+  EXPECT_EQ(EndOf("second"), absl::OkStatus());
+  ASSERT_TRUE(Begin(calls, "seventh", {"/proc/dead/c"}, /*waits=*/false));
+  EXPECT_EQ(EndOf("seventh"), absl::OkStatus());
+}
+
+TEST_F(MountCallsTest, ACallHasLeftAFileSystemWhenItEntersAnother) {
+  MountCalls calls({"/proc/dead", "/nowhere"}, {.of_one_mount = 1, .in_all = 8, .time = absl::Seconds(60)});
+  ASSERT_TRUE(Begin(calls, "first", {"/proc/dead/a", "/nowhere/a"}));
+  ASSERT_TRUE(AwaitWaiting(1));
+  ASSERT_TRUE(Begin(calls, "second", {"/proc/dead/b"}, /*waits=*/false));
+  EXPECT_EQ(EndOf("second"), absl::OkStatus());
+  ASSERT_TRUE(Begin(calls, "third", {"/nowhere/b"}, /*waits=*/false));
+  EXPECT_TRUE(absl::IsResourceExhausted(EndOf("third")));
+  Answer();
+  EXPECT_EQ(EndOf("first"), absl::OkStatus());
+}
+
+TEST_F(MountCallsTest, ACallEndsInTimeWhateverTheFileSystemDoes) {
+  MountCalls calls({"/proc/dead"}, {.of_one_mount = 2, .in_all = 8, .time = absl::Seconds(2)});
+  for (const char* name : {"first", "second"}) ASSERT_TRUE(Begin(calls, name, {"/proc/dead/a"}));
+  ASSERT_TRUE(AwaitWaiting(2));
+  for (const char* name : {"first", "second"}) {
+    EXPECT_TRUE(absl::IsDeadlineExceeded(EndOf(name))) << EndOf(name);
+    EXPECT_EQ(EndOf(name).message(), "the file system at /proc did not answer within 2s");
+  }
+  ASSERT_TRUE(Begin(calls, "third", {"/proc/dead/c"}));
+  EXPECT_TRUE(absl::IsResourceExhausted(EndOf("third"))) << "the two still wait for it";
+
+  Answer();
+  ASSERT_TRUE(AwaitWaiting(0));
+  absl::MutexLock lock(&world_->mutex);
+  world_->changed.Wait(world_->mutex, Soon(), [&] { return world_->refused_later.size() == 2; });
+  for (const absl::Status& later : world_->refused_later) EXPECT_TRUE(absl::IsDeadlineExceeded(later)) << later;
+  for (const char* name : {"first", "second"}) EXPECT_THAT(world_->ends[name], SizeIs(1));
+}
+
+TEST_F(MountCallsTest, NoMoreThreadsThanInAll) {
+  MountCalls calls({"/proc/dead", "/nowhere"}, {.of_one_mount = 8, .in_all = 2, .time = absl::Seconds(60)});
+  ASSERT_TRUE(Begin(calls, "first", {"/proc/dead/a"}));
+  ASSERT_TRUE(Begin(calls, "second", {"/nowhere/a"}));
+  ASSERT_TRUE(AwaitWaiting(2));
+  EXPECT_FALSE(Begin(calls, "third", {"/nowhere/b"}, /*waits=*/false));
+  Answer();
+  EXPECT_EQ(EndOf("first"), absl::OkStatus());
+  absl::MutexLock lock(&world_->mutex);
+  EXPECT_THAT(world_->ends["third"], IsEmpty());
+}
+
+TEST_F(MountCallsTest, TheEndWaitsForNoFileSystem) {
+  {
+    MountCalls calls({"/proc/dead"}, {.of_one_mount = 2, .in_all = 8, .time = absl::Seconds(60)});
+    ASSERT_TRUE(Begin(calls, "first", {"/proc/dead/a"}));
+    ASSERT_TRUE(AwaitWaiting(1));
+  }
+  Answer();
+  ASSERT_TRUE(AwaitWaiting(0));
+  absl::MutexLock lock(&world_->mutex);
+  EXPECT_THAT(world_->ends["first"], IsEmpty()) << "nothing is called after the end";
+}
+
+}  // namespace
+}  // namespace adjoin
