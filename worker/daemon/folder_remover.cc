@@ -249,7 +249,9 @@ void FolderRemover::Answer(const std::string& request_id, const absl::Status& st
   send_(std::move(message));
 }
 
-absl::StatusOr<int> RemoveAttemptFolders(const std::string& root, const AttemptFolders& job, absl::Time before) {
+absl::StatusOr<int> RemoveAttemptFolders(
+    const std::string& root, const AttemptFolders& job,
+    const std::function<bool(const std::string& name, absl::Time changed)>& is_old) {
   const absl::StatusOr<HeldPath> home = HoldBelow(root, job.output_dir.empty() ? "." : job.output_dir);
   if (absl::IsNotFound(home.status())) return 0;
   ADJOIN_RETURN_IF_ERROR(home.status());
@@ -260,7 +262,7 @@ absl::StatusOr<int> RemoveAttemptFolders(const std::string& root, const AttemptF
     const UniqueFd folder(openat(home->fd(), name.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     const absl::StatusOr<std::vector<std::string>> inside = NamesIn(folder.get(), name);
     RemovedFiles removed;
-    const bool old = inside.ok() && LastChange(folder.get(), *inside) < before && !IsWrittenTo(home->fd(), name);
+    const bool old = inside.ok() && is_old(name, LastChange(folder.get(), *inside)) && !IsWrittenTo(home->fd(), name);
     if (!old || !RemoveTree(home->fd(), name, job.output_dir, 0, &removed).ok()) ++left;
   }
   return left;

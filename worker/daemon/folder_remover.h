@@ -1,7 +1,8 @@
 // Removes what a job left below the output root, and nothing else.
 //
 //   ADJOIN_ASSIGN_OR_RETURN(RemovedFiles removed, RemoveJobFiles("/srv/output", request));
-//   const int attempts = RemoveAttemptFolders("/srv/output", {.output_dir = "lenet5", .job_id = "job-12", ...}, now);
+//   ADJOIN_ASSIGN_OR_RETURN(const int left, RemoveAttemptFolders("/srv/output", {.output_dir = "lenet5", ...},
+//   is_old));
 //
 // An attempt's note tells that a folder attempt-N is this job's, `.epoch` that the results are, the tag in its name
 // that a checkpoint is. Whatever has no such proof stays: files of users and of other jobs, and results that a later
@@ -46,9 +47,12 @@ struct AttemptFolders {
   uint64_t store_id = 0;
 };
 
-// Removes the folders of the job's attempts in which nothing has changed since `before`, and in which no attempt
-// writes. Returns how many are left. Errors: as HoldBelow (path_rules.h), but a folder that is gone has none left.
-absl::StatusOr<int> RemoveAttemptFolders(const std::string& root, const AttemptFolders& job, absl::Time before);
+// Removes the folders of the job's attempts for which `is_old` returns true, and in which no attempt writes. `is_old`
+// is called with the name of each, and with the time of its last change by the clock of its file system. Returns how
+// many are left. Errors: as HoldBelow (path_rules.h), but a folder that is gone has none left.
+absl::StatusOr<int> RemoveAttemptFolders(
+    const std::string& root, const AttemptFolders& job,
+    const std::function<bool(const std::string& name, absl::Time changed)>& is_old);
 
 // Answers RemoveFolders messages, each on a thread of its own. A file system that does not answer holds up no removal
 // elsewhere (mount_calls.h).

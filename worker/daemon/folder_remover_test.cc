@@ -79,6 +79,23 @@ class FolderRemoverTest : public ::testing::Test {
     request.add_artifact("model");
     return request;
   }
+  // What a daemon has that starts now.
+  std::unique_ptr<AttemptRetention> Retention() const {
+    return std::make_unique<AttemptRetention>(AttemptRetention::Options{.folder = folder_ + "/records",
+                                                                        .output_root = root_,
+                                                                        .keep = absl::Hours(168),
+                                                                        .wall = [this] { return wall_; },
+                                                                        .steady = [this] { return steady_; }});
+  }
+  void Pass(absl::Duration time) {
+    wall_ += time;
+    steady_ += time;
+  }
+  static int Sweep(AttemptRetention& retention) {
+    int left = 0;
+    for (const auto& [mount_point, records] : retention.List()) left += retention.Sweep(records);
+    return left;
+  }
   // All that is below the root, without the notes.
   std::set<std::string> Left(bool notes = false) const {
     std::set<std::string> left;
@@ -90,6 +107,8 @@ class FolderRemoverTest : public ::testing::Test {
   }
 
   std::string folder_, root_;
+  absl::Time wall_ = absl::Now();
+  absl::Duration steady_ = absl::Seconds(77);
 };
 
 TEST_F(FolderRemoverTest, NothingOfAJobIsLeft) {
@@ -169,36 +188,92 @@ TEST_F(FolderRemoverTest, FoldersOfOthersAndOfLivingAttemptsStay) {
   auto metrics = MetricsWriter::Create(output->folder() + "/metrics.jsonl");
   ASSERT_TRUE(metrics.ok()) << metrics.status();
   EXPECT_TRUE(absl::IsFailedPrecondition(RemoveJobFiles(root_, Request()).status()));
-  EXPECT_EQ(*RemoveAttemptFolders(root_, {"run", "job-1", kStore}, absl::InfiniteFuture()), 1);
+  const auto any = [](const std::string&, absl::Time) { return true; };
+  EXPECT_EQ(*RemoveAttemptFolders(root_, {"run", "job-1", kStore}, any), 1);
   EXPECT_TRUE(fs::exists(root_ + "/run/attempt-4/metrics.jsonl"));
   metrics->reset();
-  EXPECT_EQ(*RemoveAttemptFolders(root_, {"run", "job-1", kStore}, absl::InfiniteFuture()), 0);
+  EXPECT_EQ(*RemoveAttemptFolders(root_, {"run", "job-1", kStore}, any), 0);
   EXPECT_FALSE(fs::exists(root_ + "/run/attempt-4"));
 }
 
 TEST_F(FolderRemoverTest, FailedAttemptsAreKeptForAWhile) {
-  absl::Time now = absl::Now();
-  AttemptRetention::Options options{folder_ + "/records", root_, absl::Hours(168), [&now] { return now; }};
-  AttemptRetention retention(options);
-  EXPECT_EQ(retention.Sweep(), 0) << "no job has been here";
-  ASSERT_EQ(retention.Began({"run", "job-1", kStore}), absl::OkStatus());
-  ASSERT_EQ(retention.Began({"other", "job-2", kStore}), absl::OkStatus());
+  auto retention = Retention();
+  EXPECT_EQ(Sweep(*retention), 0) << "no job has been here";
+  ASSERT_EQ(retention->Began({"run", "job-1", kStore}), absl::OkStatus());
+  ASSERT_EQ(retention->Began({"other", "job-2", kStore}), absl::OkStatus());
   Put(Begin(3, "job-1")->folder() + "/model", "unfinished");
   fs::create_directories(root_ + "/run/attempt-9");
   Put(root_ + "/run/attempt-9/model", "a user's");
   Succeed(4, "job-2", "other");
-  EXPECT_EQ(retention.Sweep(), 2);
+  EXPECT_EQ(Sweep(*retention), 2);
   EXPECT_TRUE(fs::exists(root_ + "/run/attempt-3/model"));
-  now += absl::Hours(167);
-  EXPECT_EQ(retention.Sweep(), 1) << "job-2 has left no folder";
+  Pass(absl::Hours(167));
+  EXPECT_EQ(Sweep(*retention), 1) << "job-2 has left no folder";
   EXPECT_TRUE(fs::exists(root_ + "/run/attempt-3/model"));
-  now += absl::Hours(2);
-  AttemptRetention later(options);  // of a daemon that was started again
-  EXPECT_EQ(later.Sweep(), 0);
+  Pass(absl::Hours(2));
+  retention = Retention();
+  EXPECT_EQ(Sweep(*retention), 0);
   EXPECT_FALSE(fs::exists(root_ + "/run/attempt-3"));
   EXPECT_TRUE(fs::exists(root_ + "/run/attempt-9/model"));
   EXPECT_TRUE(fs::exists(root_ + "/other/model"));
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_ + "/records"), {}), 0);
+}
+
+TEST_F(FolderRemoverTest, AWallClockThatIsSetRemovesNoFailedAttempt) {
+  auto retention = Retention();
+  ASSERT_EQ(retention->Began({"run", "job-1", kStore}), absl::OkStatus());
+  Put(Begin(3, "job-1")->folder() + "/model", "unfinished");
+  const auto age = [&](absl::Duration past) {
+    const fs::file_time_type time = fs::file_time_type::clock::now() - absl::ToChronoNanoseconds(past);
+    const std::string folder = root_ + "/run/attempt-3";
+    for (const auto& entry : fs::directory_iterator(folder)) fs::last_write_time(entry.path(), time);
+    fs::last_write_time(folder, time);
+  };
+  age(absl::Hours(24 * 400));  // a file server's clock is behind
+  EXPECT_EQ(Sweep(*retention), 1);
+  Pass(absl::Hours(1));
+  for (const absl::Duration jump : {absl::Hours(24 * 30), -absl::Hours(24 * 60), absl::Hours(24 * 30)}) {
+    wall_ += jump;
+    EXPECT_EQ(Sweep(*retention), 1) << "while the daemon runs: " << jump;
+  }
+  wall_ += absl::Hours(24 * 60);  // over a restart it counts, for a day
+  for (int restart = 0; restart < 9; ++restart) {
+    retention = Retention();
+    EXPECT_EQ(Sweep(*retention), 1) << "restart " << restart;
+  }
+  Pass(absl::Hours(168 - 24 - 2));
+  EXPECT_EQ(Sweep(*retention), 1);
+  age(absl::Hours(24 * 300));  // something changes
+  EXPECT_EQ(Sweep(*retention), 1);
+  Pass(absl::Hours(167));
+  EXPECT_EQ(Sweep(*retention), 1);
+  EXPECT_TRUE(fs::exists(root_ + "/run/attempt-3/model"));
+  Pass(absl::Hours(1));
+  EXPECT_EQ(Sweep(*retention), 0);
+  EXPECT_FALSE(fs::exists(root_ + "/run/attempt-3"));
+}
+
+TEST_F(FolderRemoverTest, JobsOfOneFileSystemAreSweptApartFromOthers) {
+  AttemptRetention retention({.folder = folder_ + "/records", .output_root = "/", .keep = absl::Hours(168)});
+  ASSERT_EQ(retention.Began({"proc/a", "job-1", kStore}), absl::OkStatus());
+  ASSERT_EQ(retention.Began({"nowhere/b", "job-2", kStore}), absl::OkStatus());
+  ASSERT_EQ(retention.Began({"proc/c", "job-3", kStore}), absl::OkStatus());
+  Put(folder_ + "/records/other", "no record");
+  EXPECT_EQ(retention.unswept(), 3);
+  auto records = retention.List();
+  EXPECT_EQ(retention.unswept(), 0);
+  EXPECT_EQ(records["/proc"].size(), 2u);
+  EXPECT_EQ(records["/"].size(), 1u);
+  EXPECT_EQ(records[""].size(), 1u) << "what cannot be read";
+  int entered = 0;
+  const MountCalls::Enter refuses = [&entered](const std::string&) {
+    ++entered;
+    return absl::ResourceExhaustedError("it does not answer");
+  };
+  EXPECT_EQ(retention.Sweep(records["/proc"], refuses), 2);
+  EXPECT_EQ(entered, 1) << "the others would hang as well";
+  EXPECT_EQ(retention.Sweep(records[""], refuses), 1) << "it may be one that is being written";
+  EXPECT_EQ(entered, 1);
 }
 
 TEST_F(FolderRemoverTest, AFileSystemThatDoesNotAnswerHoldsUpTheRemovalsOfItsOwnFilesOnly) {
