@@ -5,19 +5,24 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "base/monotonic_condition.h"
 #include "primitives/status_exception.h"
 
 namespace adjoin {
 
 struct BackgroundTask::State {
   absl::Mutex mutex;
+  MonotonicCondition changed;
   bool done = false;
   absl::Status result;
 
   void End(absl::Status status) {
-    absl::MutexLock lock(&mutex);
-    result = std::move(status);
-    done = true;
+    {
+      absl::MutexLock lock(&mutex);
+      result = std::move(status);
+      done = true;
+    }
+    changed.NotifyAll();
   }
 };
 
@@ -57,7 +62,7 @@ void BackgroundTask::Start(std::function<absl::Status()> work) {
 bool BackgroundTask::Wait(Deadline deadline) {
   if (state_ == nullptr) return true;
   absl::MutexLock lock(&state_->mutex);
-  return state_->mutex.AwaitWithTimeout(absl::Condition(&state_->done), deadline.Remaining());
+  return state_->changed.Wait(state_->mutex, deadline, [this] { return state_->done; });
 }
 
 std::optional<absl::Status> BackgroundTask::TakeResult() {

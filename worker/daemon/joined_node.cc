@@ -211,8 +211,7 @@ bool JoinedNode::HasNewToken() {
     unusable_ = stamp;
     LogWarning(absl::StrCat("a token to join with is not looked at: ", std::string(token.status().message())));
   }
-  return token.ok() && token->id != ReadText(File("token-id")) &&
-         (token->text != refused_ || absl::Now() >= refused_until_);
+  return token.ok() && token->id != ReadText(File("token-id")) && (token->text != refused_ || refused_until_.Expired());
 }
 
 absl::Status JoinedNode::CheckPair(const std::string& pair, const std::string& authorities_file) const {
@@ -275,7 +274,7 @@ absl::Status JoinedNode::JoinOnce() {
   const absl::Status status = JoinWith(token);
   if (!status.ok() && !MayPass(status)) {
     refused_ = token.text;
-    refused_until_ = absl::Now() + kAfterRefusal;
+    refused_until_ = Deadline::After(kAfterRefusal);
   }
   return status;
 }

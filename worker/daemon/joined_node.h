@@ -24,6 +24,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "base/deadline.h"
 #include "base/endpoint.h"
 #include "base/monotonic_condition.h"
 #include "base/security/certificate.h"
@@ -89,7 +90,7 @@ class JoinedNode {
   std::function<bool()> stops_;  // ends calls; used by Join, and then by the thread
   // The last token that was, and when it is tried again; used by Join, and then by the thread.
   std::string refused_;
-  absl::Time refused_until_ = absl::InfinitePast();
+  Deadline refused_until_ = Deadline::After(absl::ZeroDuration());
   FileStamp unusable_;  // of the token's file when the log told why it is of no use; likewise
   const TlsFiles files_;
   absl::Mutex mutex_;
