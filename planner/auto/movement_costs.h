@@ -23,7 +23,7 @@
 #include "planner/time/cost_model.h"
 #include "primitives/geometry/layout.h"
 #include "primitives/geometry/reading.h"
-#include "primitives/geometry/transfer_counts.h"
+#include "primitives/geometry/traffic.h"
 
 namespace adjoin {
 

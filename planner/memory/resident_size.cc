@@ -9,7 +9,6 @@
 #include "planner/plan/gradient_buckets.h"
 #include "primitives/geometry/layout.h"
 #include "primitives/geometry/traffic.h"
-#include "primitives/geometry/transfer_counts.h"
 
 namespace adjoin {
 namespace {

@@ -198,15 +198,19 @@ absl::Status CheckEnds(const Distribution& from, const Distribution& to) {
   return CheckReductions(from);
 }
 
-}  // namespace
-
-ReduceOp ReduceOf(const Distribution& from) {
-  for (int axis = 0; axis < from.mesh().axes(); ++axis) {
-    const Placement& placement = from.placements()[axis];
-    if (placement.kind == Kind::kPartial && from.mesh().shape()[axis] > 1) return placement.reduce;
+ReduceOp ReduceOfAxes(const Mesh& mesh, const std::vector<Placement>& placements) {
+  for (int axis = 0; axis < mesh.axes(); ++axis) {
+    const Placement& placement = placements[axis];
+    if (placement.kind == Kind::kPartial && mesh.shape()[axis] > 1) return placement.reduce;
   }
   return ReduceOp::kSum;
 }
+
+}  // namespace
+
+ReduceOp ReduceOf(const Distribution& from) { return ReduceOfAxes(from.mesh(), from.placements()); }
+
+ReduceOp ReduceOf(const Layout& from) { return ReduceOfAxes(from.mesh(), from.placements()); }
 
 absl::StatusOr<ExchangeSchedule> ExchangeSchedule::Build(const Distribution& from, const Distribution& to, int rank) {
   absl::Status status = CheckEnds(from, to);

@@ -48,6 +48,7 @@ struct Transfer {
 // How a movement from `from` combines what comes to one cell: as its partial axes of more than one rank say, which
 // agree (Build refuses others); kSum where there is none, since then there is nothing to combine.
 ReduceOp ReduceOf(const Distribution& from);
+ReduceOp ReduceOf(const Layout& from);
 
 class ExchangeSchedule {
  public:

@@ -8,20 +8,20 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/dtype.h"
+#include "primitives/geometry/exchange_schedule.h"
+#include "primitives/geometry/groups_of_counts.h"
+#include "primitives/geometry/mesh.h"
 #include "primitives/geometry/movement_plan.h"
 #include "primitives/geometry/transfer_counts.h"
 
 namespace adjoin {
 namespace {
-
-using Kind = CollectiveGroup::Kind;
 
 constexpr int kHighestRank = 1 << 24;
 constexpr int kFewRanks = 8192;
@@ -108,168 +108,6 @@ void SumUp(Traffic& traffic) {
   }
 }
 
-// -1: the rank is not in the mesh.
-int PositionIn(const Mesh& mesh, int rank) {
-  // Most meshes have the ranks 0, 1, ...
-  if (rank < mesh.size() && mesh.ranks()[rank] == rank) return rank;
-  return static_cast<int>(mesh.IndexOf(rank).value_or(-1));
-}
-
-CollectiveGroup AdjointOf(CollectiveGroup group) {
-  if (group.kind != Kind::kAllSumReduce) {
-    group.kind = group.kind == Kind::kBroadcast ? Kind::kSumReduce : Kind::kBroadcast;
-  }
-  return group;
-}
-
-// Finds the groups of MovementPlan from the counts of all ranks: the same ones, each of them once.
-class GroupsOfCounts {
- public:
-  // A rank's place in a group; `group` is -1 where it is in none.
-  struct Place {
-    int group = -1;
-    int position = 0;
-  };
-
-  GroupsOfCounts(const TransferCounts& counts, const Mesh& from, const Mesh& to, DType dtype)
-      : counts_(counts), from_(from), to_(to), dtype_(dtype) {}
-
-  // The group that takes the source tensor of the rank at position `p` of the source's mesh.
-  Place OfSource(int p) {
-    const EndCounts& own = counts_.from()[p];
-    if (!own.whole) return {};
-    const int rank = from_.ranks()[p];
-    if (own.transfers == 1) return PlaceIn(Reduce(own.first), rank);
-    if (const std::optional<Place> all = AllReduce(p, PositionIn(to_, rank)); all.has_value()) return *all;
-    return PlaceIn(Broadcast(p), rank);
-  }
-
-  // The group that gives the destination tensor of the rank at position `q` of the destination's mesh.
-  Place OfDest(int q) {
-    const EndCounts& own = counts_.to()[q];
-    if (!own.whole) return {};
-    const int rank = to_.ranks()[q];
-    if (own.transfers == 1) return PlaceIn(Broadcast(own.first), rank);
-    if (const std::optional<Place> all = AllReduce(PositionIn(from_, rank), q); all.has_value()) return *all;
-    return PlaceIn(Reduce(q), rank);
-  }
-
-  const CollectiveGroup& GroupAt(int index) const { return groups_[index]; }
-  const CollectiveGroup& AdjointAt(int index) const { return adjoints_[index]; }
-  // True where the group's algorithm is taken; else its transfers stay in the plain list.
-  bool Pays(int index) const { return pays_[index]; }
-
- private:
-  static constexpr int kUnknown = -2;
-
-  std::vector<int> RanksAt(const Mesh& mesh, const std::vector<int>& positions) const {
-    std::vector<int> ranks;
-    ranks.reserve(positions.size());
-    for (int position : positions) ranks.push_back(mesh.ranks()[position]);
-    return ranks;
-  }
-
-  int Add(CollectiveGroup group) {
-    places_.emplace_back();
-    for (size_t i = 0; i < group.ranks.size(); ++i) places_.back().emplace(group.ranks[i], static_cast<int>(i));
-    pays_.push_back(!PlainListIsCheaper(group, dtype_));
-    adjoints_.push_back(AdjointOf(group));
-    groups_.push_back(std::move(group));
-    return static_cast<int>(groups_.size()) - 1;
-  }
-
-  Place PlaceIn(int group, int rank) const {
-    if (group < 0) return {};
-    return {group, places_[group].at(rank)};
-  }
-
-  // Every leaf has the root for its only partner.
-  int Rooted(Kind kind, int root) {
-    const bool broadcast = kind == Kind::kBroadcast;
-    const EndCounts& own = broadcast ? counts_.from()[root] : counts_.to()[root];
-    const std::vector<EndCounts>& others = broadcast ? counts_.to() : counts_.from();
-    const Mesh& leaves = broadcast ? to_ : from_;
-    // A group has three ranks or more.
-    if (!own.whole || own.transfers < 2) return -1;
-    // One leaf tells most often, without a list of all: every rank of an all-gather would make one.
-    if (!others[own.first].whole || others[own.first].transfers != 1) return -1;
-    CollectiveGroup group{.kind = kind,
-                          .ranks = {(broadcast ? from_ : to_).ranks()[root]},
-                          .elements = own.volume,
-                          .root_takes_part = false};
-    for (int leaf : counts_.PartnersOf(broadcast ? Side::kFrom : Side::kTo, root)) {
-      if (!others[leaf].whole || others[leaf].transfers != 1) return -1;
-      if (leaves.ranks()[leaf] == group.ranks[0]) {
-        group.root_takes_part = true;
-      } else {
-        group.ranks.push_back(leaves.ranks()[leaf]);
-      }
-    }
-    return group.ranks.size() < 3 ? -1 : Add(std::move(group));
-  }
-
-  int Broadcast(int p) {
-    if (broadcast_.empty()) broadcast_.assign(from_.size(), kUnknown);
-    if (broadcast_[p] == kUnknown) broadcast_[p] = Rooted(Kind::kBroadcast, p);
-    return broadcast_[p];
-  }
-
-  int Reduce(int q) {
-    if (reduce_.empty()) reduce_.assign(to_.size(), kUnknown);
-    if (reduce_[q] == kUnknown) reduce_[q] = Rooted(Kind::kSumReduce, q);
-    return reduce_[q];
-  }
-
-  // True where the rank sends its whole tensor to all `members` and receives whole tensors from exactly these.
-  bool Exchanges(int p, int q, const std::vector<int>& members) const {
-    const EndCounts &sends = counts_.from()[p], &receives = counts_.to()[q];
-    if (!sends.whole || !receives.whole || sends.transfers != receives.transfers) return false;
-    if (receives.transfers != static_cast<int64_t>(members.size())) return false;
-    if (RanksAt(from_, counts_.PartnersOf(Side::kTo, q)) != members) return false;
-    std::vector<int> dests = RanksAt(to_, counts_.PartnersOf(Side::kFrom, p)), sorted = members;
-    std::sort(dests.begin(), dests.end());
-    std::sort(sorted.begin(), sorted.end());
-    return dests == sorted;
-  }
-
-  // As MovementPlan: where it does not pay, the other members are not asked.
-  std::optional<Place> AllReduce(int p, int q) {
-    if (p < 0 || q < 0) return std::nullopt;
-    if (all_.empty()) all_.assign(from_.size(), kUnknown);
-    if (all_[p] >= 0) return PlaceIn(all_[p], from_.ranks()[p]);
-    const EndCounts &sends = counts_.from()[p], &receives = counts_.to()[q];
-    if (!sends.whole || !receives.whole || sends.transfers != receives.transfers) return std::nullopt;
-    const std::vector<int> sources = counts_.PartnersOf(Side::kTo, q);
-    const std::vector<int> members = RanksAt(from_, sources);
-    if (!Exchanges(p, q, members)) return std::nullopt;
-    bool all = true;
-    for (size_t i = 0; all && i < sources.size(); ++i) {
-      const int other = PositionIn(to_, members[i]);
-      const bool same = other >= 0 && counts_.HaveSamePartners(Side::kFrom, p, sources[i]) &&
-                        counts_.HaveSamePartners(Side::kTo, q, other);
-      all = same || (other >= 0 && Exchanges(sources[i], other, members));
-    }
-    const CollectiveGroup group{
-        .kind = Kind::kAllSumReduce, .ranks = members, .elements = sends.volume, .root_takes_part = true};
-    if (!all && !PlainListIsCheaper(group, dtype_)) return std::nullopt;
-    const int index = Add(group);
-    if (all) {
-      for (int source : sources) all_[source] = index;
-    }
-    const auto found = places_[index].find(from_.ranks()[p]);
-    return Place{index, found == places_[index].end() ? 0 : found->second};
-  }
-
-  const TransferCounts& counts_;
-  const Mesh& from_;
-  const Mesh& to_;
-  const DType dtype_;
-  std::vector<CollectiveGroup> groups_, adjoints_;
-  std::vector<bool> pays_;
-  std::vector<absl::flat_hash_map<int, int>> places_;  // by group, by rank
-  std::vector<int> broadcast_, reduce_, all_;          // by root, or by position of the source's mesh: the group
-};
-
 // True where all counts can be taken from tables: what is refused, is refused by the schedules.
 bool CanBeCounted(const MovementView& ends) {
   const Layout& from = ends.from;
@@ -289,14 +127,6 @@ bool CanBeCounted(const MovementView& ends) {
     if (placement.kind == Placement::Kind::kPartial && placement.reduce != ReduceOp::kSum) return false;
   }
   return true;
-}
-
-ReduceOp ReduceOf(const Layout& from) {
-  for (int axis = 0; axis < from.mesh().axes(); ++axis) {
-    const Placement& placement = from.placements()[axis];
-    if (placement.kind == Placement::Kind::kPartial && from.mesh().shape()[axis] > 1) return placement.reduce;
-  }
-  return ReduceOp::kSum;
 }
 
 // What MovementPlan::DescribeGroups says on a rank that is in these.
@@ -339,7 +169,7 @@ struct RankGroups {
   bool both = false;  // they are one
 };
 
-// Calls visit(rank, forward, adjoint, groups) for every rank. Returns whether the movement is an identity.
+// Calls visit(forward, adjoint, groups) for every rank. Returns whether the movement is an identity.
 template <typename Visit>
 bool ForEachRank(const TransferCounts& counts, const MovementView& ends, int ranks, GroupsOfCounts& groups,
                  const Visit& visit) {
@@ -375,7 +205,7 @@ bool ForEachRank(const TransferCounts& counts, const MovementView& ends, int ran
       AddSteps(groups.GroupAt(place->group), place->position, dtype, forward);
       AddSteps(groups.AdjointAt(place->group), place->position, dtype, adjoint);
     }
-    visit(rank, forward, adjoint, of_rank);
+    visit(forward, adjoint, of_rank);
     const bool in_both = p >= 0 && q >= 0;
     const bool kept = source.volume == 0 && dest.volume == 0
                           ? source.in_place && dest.in_place
@@ -405,7 +235,7 @@ TwoWayTraffic TrafficOfCounts(const TransferCounts& counts, const MovementView& 
   traffic.forward.rank.reserve(ranks);
   traffic.adjoint.rank.reserve(ranks);
   std::string& algorithm = traffic.forward.algorithm;
-  const auto add = [&](int rank, const RankTraffic& forward, const RankTraffic& adjoint, const RankGroups& of_rank) {
+  const auto add = [&](const RankTraffic& forward, const RankTraffic& adjoint, const RankGroups& of_rank) {
     traffic.forward.rank.push_back(forward);
     traffic.adjoint.rank.push_back(adjoint);
     if (algorithm.empty() && (of_rank.of_source.group >= 0 || of_rank.of_dest.group >= 0)) {
@@ -422,7 +252,7 @@ TwoWayTraffic TrafficOfCounts(const TransferCounts& counts, const MovementView& 
 BusiestTraffic BusiestOfCounts(const TransferCounts& counts, const MovementView& ends, int ranks) {
   GroupsOfCounts groups(counts, ends.from.mesh(), ends.to.mesh(), ends.from.dtype());
   BusiestTraffic most;
-  const auto raise = [&](int rank, const RankTraffic& forward, const RankTraffic& adjoint, const RankGroups& of_rank) {
+  const auto raise = [&](const RankTraffic& forward, const RankTraffic& adjoint, const RankGroups& of_rank) {
     Raise(most.forward, forward);
     Raise(most.adjoint, adjoint);
     most.has_groups = most.has_groups || of_rank.of_source.group >= 0 || of_rank.of_dest.group >= 0;

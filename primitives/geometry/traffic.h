@@ -7,7 +7,7 @@
 //   traffic.busiest.messages_received; // 3
 //
 // The numbers equal those of MovementPlan::Build, and of its Reversed for the adjoint, for every rank. Between layouts,
-// and between a layout and what a layer reads, they cost a few operations per rank and dim; see traffic.cc.
+// and between a layout and what a layer reads, they cost a few operations per rank and dim; see transfer_counts.h.
 #ifndef ADJOIN_PRIMITIVES_GEOMETRY_TRAFFIC_H_
 #define ADJOIN_PRIMITIVES_GEOMETRY_TRAFFIC_H_
 
@@ -75,6 +75,26 @@ absl::StatusOr<Traffic> TrafficOf(const MovementEnds& ends);
 absl::StatusOr<TwoWayTraffic> TwoWayTrafficOf(const MovementEnds& ends);
 // The same from the schedules of all ranks, one by one, in time quadratic in the ranks: for any distributions.
 absl::StatusOr<TwoWayTraffic> TrafficBySchedules(const Distribution& from, const Distribution& to);
+
+// A movement as MovementEnds has it, of parts that somebody else holds. `read`: as the source, where there is none.
+struct MovementView {
+  const Layout& from;
+  const Layout& to;
+  const std::map<int, Reading>& readings;
+  const Layout& read;
+  const std::map<int, Reading>& source;
+};
+
+// What a movement makes the busiest ranks do, where what each of them does is not needed.
+struct BusiestTraffic {
+  RankTraffic forward;  // by component the largest over the ranks
+  RankTraffic adjoint;
+  bool is_identity = false;  // as TwoWayTraffic
+  bool has_groups = false;   // some ranks' tensors could take a collective operation, whether it pays or not
+};
+
+// As TwoWayTrafficOf, in a fraction of the time and without memory for every rank. Errors: as that.
+absl::StatusOr<BusiestTraffic> BusiestTrafficOf(const MovementView& ends);
 
 }  // namespace adjoin
 

@@ -19,7 +19,6 @@
 #include "primitives/geometry/movement_plan.h"
 #include "primitives/geometry/random_cases.h"
 #include "primitives/geometry/reading.h"
-#include "primitives/geometry/transfer_counts.h"
 #include "primitives/geometry/window.h"
 
 namespace adjoin {

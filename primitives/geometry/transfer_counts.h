@@ -5,7 +5,6 @@
 //   if (!counts.Count(from, source, read, readings, to)) return;   // only schedules tell
 //   counts.from()[2].elements;            // that the third rank of the source's mesh sends, to itself included
 //   counts.PartnersOf(Side::kFrom, 2);    // to whom, as positions in the destination's mesh
-//   BusiestTrafficOf({from, to, readings, read, source})->forward.bytes_sent;
 //
 // What two ranks exchange is a box: its volume is a product over the tensor's dims, and each factor depends on the
 // parts of the dim that the two hold. On one mesh the selection (exchange_schedule.h) decides axis by axis. So the sum
@@ -16,15 +15,12 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "primitives/geometry/dim_parts.h"
 #include "primitives/geometry/layout.h"
 #include "primitives/geometry/mesh.h"
 #include "primitives/geometry/reading.h"
-#include "primitives/geometry/traffic.h"
 
 namespace adjoin {
 
@@ -102,10 +98,11 @@ class TransferCounts {
   static void AddDepths(const DimParts& own, const DimParts& others, const std::vector<int>& fixed_of_partner,
                         int64_t fixed, std::vector<Row>& rows);
   static void CountProducts(End& own, const End& other);
+  void CountKept();
+  // Listed pairs; false where they are too many (transfer_pairs.cc).
   bool CountPairs();
   bool FindMeetings();
   bool ShareCells(int p, int a, int b) const;
-  void CountKept();
 
   const End& EndOf(Side side) const { return side == Side::kFrom ? from_ : to_; }
 
@@ -115,26 +112,6 @@ class TransferCounts {
   bool listed_ = false;                             // the pairs, in End::partners
   std::vector<std::vector<PartOverlap>> overlaps_;  // by dim; sorted by q, then p
 };
-
-// A movement as MovementEnds has it, of parts that somebody else holds. `read`: as the source, where there is none.
-struct MovementView {
-  const Layout& from;
-  const Layout& to;
-  const std::map<int, Reading>& readings;
-  const Layout& read;
-  const std::map<int, Reading>& source;
-};
-
-// What a movement makes the busiest ranks do, where nobody asks for each of them.
-struct BusiestTraffic {
-  RankTraffic forward;  // by component the largest over the ranks
-  RankTraffic adjoint;
-  bool is_identity = false;  // as TwoWayTraffic
-  bool has_groups = false;   // some ranks' tensors could take a collective operation, whether it pays or not
-};
-
-// As TwoWayTrafficOf (traffic.h), in a fraction of the time and without memory for every rank. Errors: as that.
-absl::StatusOr<BusiestTraffic> BusiestTrafficOf(const MovementView& ends);
 
 }  // namespace adjoin
 
