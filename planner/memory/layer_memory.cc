@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <map>
 #include <set>
-#include <utility>
 
-#include "layers/attention/attention_inputs.h"
 #include "layers/rules/layer_kind.h"
+#include "planner/memory/layer_kernel.h"
 #include "planner/memory/tensor_bytes.h"
 
 namespace adjoin {
@@ -16,114 +15,12 @@ using Shape = LayerSizes::Shape;
 
 int64_t Elements(const Shape& shape) { return BoundedProduct(shape); }
 
-// Bytes of tensors of one layer, in the type in which its kernel computes.
-class Kernel {
- public:
-  Kernel(const LayerPlan& layer, const LayerSizes& sizes, bool in_sum_type = false)
-      : spec(layer.spec()),
-        sizes(sizes),
-        element(in_sum_type ? std::max<int64_t>(4, SizeOf(sizes.type)) : SizeOf(sizes.type)) {
-    if (!sizes.input.empty()) in = Elements(sizes.input[0]) * element;
-    out = Elements(sizes.output) * element;
-    memory.keeps_input.assign(sizes.input.size(), false);
-    memory.gradient.assign(sizes.input.size(), GradientOf::kOwn);
-    memory.in_sum_type = in_sum_type && sizes.type == DType::kBFloat16;
-  }
-
-  const Layer& spec;
-  const LayerSizes& sizes;
-  const int64_t element;
-  int64_t in = 0, out = 0;
-  LayerMemory memory;
-};
-
 using Rule = LayerMemory (*)(const LayerPlan&, const LayerSizes&);
-
-// ---- Convolution
-
-// LibTorch 1.13 computes float32 with oneDNN, but these small ones, other types and transposed ones by matrices of
-// columns (ConvParams::use_mkldnn, aten/src/ATen/native/Convolution.cpp).
-bool ByColumns(const LayerSizes& sizes, const Conv& conv) {
-  if (sizes.type == DType::kFloat64 || conv.transposed()) return true;
-  if (sizes.type != DType::kFloat32) return false;
-  const Shape& x = sizes.input[0];
-  const auto is = [](const auto& list, uint32_t value) {
-    return std::all_of(list.begin(), list.end(), [value](uint32_t each) { return each == value; });
-  };
-  const auto& kernel = conv.window().kernel();
-  const bool groups = conv.groups() > 1;
-  const bool large_kernel = kernel.size() > 1 && kernel[kernel.size() - 1] > 3 && kernel[kernel.size() - 2] > 3;
-  int64_t first = Elements(Shape(x.begin(), x.begin() + std::min<int64_t>(4, static_cast<int64_t>(x.size()))));
-  if (x.size() == 3) first = Elements(x);  // one dim is computed as two
-  const bool large = groups || large_kernel || x[0] > 1 || first > 20480;
-  const bool point = is(kernel, 1);
-  const bool plain = is(conv.window().stride(), 1) && is(conv.window().dilation(), 1);
-  return !large || (point && plain && x[0] < 16);
-}
-
-int64_t KernelVolume(const Conv& conv) {
-  return BoundedProduct({conv.window().kernel().begin(), conv.window().kernel().end()});
-}
-
-// oneDNN computes with copies in which channels come in blocks of 16 (with AVX-512); up to 3 of the input stay as they
-// are.
-void AddBlockedCopies(Kernel& k) {
-  const auto blocked = [](int64_t bytes, int64_t channels) {
-    constexpr int64_t kBlock = 16;
-    return BoundedProduct({bytes / std::max<int64_t>(1, channels), (channels + kBlock - 1) / kBlock, kBlock});
-  };
-  const int64_t channels = k.sizes.input[0][1];
-  const int64_t in = channels <= 3 ? 0 : blocked(k.in, channels), out = blocked(k.out, k.sizes.output[1]);
-  // The plain output is made when the input's copy is gone, the input's gradient before that of the weight.
-  k.memory.forward_work = std::max(in + out - k.out, out);
-  constexpr int64_t kPlain = 16;  // channels of an input below which the weight's gradient needs no copy of it
-  k.memory.backward_work = std::max(in + out - k.in, out + (channels < kPlain ? 0 : in));
-}
-
-LayerMemory OfTransposedConv(Kernel& k) {
-  const Conv& conv = k.spec.conv();
-  k.memory.in_sum_type = k.sizes.type == DType::kBFloat16;
-  const int64_t channels = k.sizes.output.size() > 1 ? k.sizes.output[1] : 0;
-  // A sample at a time.
-  const int64_t positions =
-      Elements(k.sizes.input[0]) / std::max<int64_t>(1, BoundedProduct({k.sizes.input[0][0], k.sizes.input[0][1]}));
-  const int64_t columns = BoundedProduct({channels, KernelVolume(conv), positions, k.element});
-  // What the kernel returns is cut to the outputs, and the bias added.
-  k.memory.forward_work = std::max(columns, k.out);
-  k.memory.backward_work = k.out + columns;
-  return k.memory;
-}
-
-LayerMemory OfConv(const LayerPlan& layer, const LayerSizes& sizes) {
-  const Conv& conv = layer.spec().conv();
-  Kernel k(layer, sizes, conv.transposed());
-  k.memory.keeps_input[0] = k.memory.keeps_parameters = k.memory.copies_gradient = true;
-  if (Elements(sizes.input[0]) == 0 || Elements(sizes.output) == 0) return k.memory;
-  if (conv.transposed()) return OfTransposedConv(k);
-  if (ByColumns(k.sizes, conv) && KernelVolume(conv) > 1) {
-    const int64_t channels = sizes.input[0][1];
-    const int64_t columns =
-        BoundedProduct({channels, KernelVolume(conv), k.out / std::max<int64_t>(1, sizes.output[1])});
-    k.memory.forward_work = k.memory.backward_work = columns;
-  }
-  if (!ByColumns(k.sizes, conv)) AddBlockedCopies(k);
-  int64_t zeros = 0;  // neighbours' cells with twice as many zeros: gone before the own cells' gradient
-  for (size_t dim = 2; dim < sizes.edge.size(); ++dim) {
-    const int64_t slice = BoundedProduct({k.in / std::max<int64_t>(1, sizes.input[0][dim]), sizes.edge[dim].reach});
-    // What both sides send and get.
-    k.memory.forward_work += 4 * slice;
-    k.memory.backward_work += 4 * slice;
-    zeros += sizes.edge[dim].neighbours * 3 * slice;
-  }
-  k.memory.keeps = zeros;
-  k.memory.backward_work = std::max<int64_t>(0, k.memory.backward_work - zeros);
-  return k.memory;
-}
 
 // ---- Normalisation
 
 LayerMemory OfNorm(const LayerPlan& layer, const LayerSizes& sizes) {
-  Kernel k(layer, sizes, /*in_sum_type=*/true);
+  LayerKernel k(layer, sizes, /*in_sum_type=*/true);
   k.memory.keeps_input[0] = k.memory.copies_gradient = true;
   const Norm& norm = layer.spec().norm();
   const std::string& kind = norm.kind();
@@ -143,7 +40,7 @@ LayerMemory OfNorm(const LayerPlan& layer, const LayerSizes& sizes) {
 }
 
 LayerMemory OfLocalResponseNorm(const LayerPlan& layer, const LayerSizes& sizes) {
-  Kernel k(layer, sizes, /*in_sum_type=*/true);
+  LayerKernel k(layer, sizes, /*in_sum_type=*/true);
   k.memory.keeps_input[0] = true;
   k.memory.keeps = 2 * k.out;
   k.memory.forward_work = k.in + k.out;
@@ -160,7 +57,7 @@ LayerMemory OfActivation(const LayerPlan& layer, const LayerSizes& sizes) {
       new std::set<std::string>{"add", "frac", "mul", "neg", "root", "rsub", "tanhshrink"};
   static const auto* in_sum_type = new std::set<std::string>{"hardtanh", "mish", "relu6", "sinc"};
   const std::string& fn = layer.spec().activation().fn();
-  Kernel k(layer, sizes, in_sum_type->count(fn) > 0);
+  LayerKernel k(layer, sizes, in_sum_type->count(fn) > 0);
   const bool output = of_output->count(fn) > 0;
   k.memory.keeps_output = output;
   k.memory.keeps_input[0] = !output && without_input->count(fn) == 0;
@@ -185,7 +82,7 @@ LayerMemory OfActivation(const LayerPlan& layer, const LayerSizes& sizes) {
 }
 
 LayerMemory OfDropout(const LayerPlan& layer, const LayerSizes& sizes) {
-  Kernel k(layer, sizes);
+  LayerKernel k(layer, sizes);
   const Dropout& dropout = layer.spec().dropout();
   if (dropout.p() == 0) {
     k.memory.view = true;
@@ -200,7 +97,7 @@ LayerMemory OfDropout(const LayerPlan& layer, const LayerSizes& sizes) {
 }
 
 LayerMemory OfNoise(const LayerPlan& layer, const LayerSizes& sizes) {
-  Kernel k(layer, sizes);
+  LayerKernel k(layer, sizes);
   const bool multiplies = layer.spec().noise().multiplicative();
   k.memory.keeps = multiplies ? k.out : 0;
   k.memory.forward_work = multiplies ? 0 : 2 * k.out;
@@ -209,7 +106,7 @@ LayerMemory OfNoise(const LayerPlan& layer, const LayerSizes& sizes) {
 }
 
 LayerMemory OfSoftmax(const LayerPlan& layer, const LayerSizes& sizes) {
-  Kernel k(layer, sizes, sizes.shared);
+  LayerKernel k(layer, sizes, sizes.shared);
   k.memory.keeps_output = !sizes.shared;
   if (sizes.shared) {
     k.memory.keeps = k.out;
@@ -229,14 +126,14 @@ std::vector<GradientOf> ViewsWhereShapesAgree(const LayerSizes& sizes) {
 }
 
 LayerMemory OfAdd(const LayerPlan& layer, const LayerSizes& sizes) {
-  Kernel k(layer, sizes);
+  LayerKernel k(layer, sizes);
   k.memory.gradient = ViewsWhereShapesAgree(sizes);
   k.memory.forward_work = sizes.input.size() > 2 ? k.out : 0;
   return k.memory;
 }
 
 LayerMemory OfMultiply(const LayerPlan& layer, const LayerSizes& sizes) {
-  Kernel k(layer, sizes);
+  LayerKernel k(layer, sizes);
   k.memory.keeps_input.assign(sizes.input.size(), true);
   const auto more = static_cast<int64_t>(sizes.input.size()) - 2;
   k.memory.keeps = BoundedProduct({std::max<int64_t>(0, more), k.out});  // products of the first ones
@@ -246,7 +143,7 @@ LayerMemory OfMultiply(const LayerPlan& layer, const LayerSizes& sizes) {
 
 // ---- Windows
 
-LayerMemory OfMaxPool(Kernel& k) {
+LayerMemory OfMaxPool(LayerKernel& k) {
   constexpr int64_t kIndex = 8;
   k.memory.keeps_input[0] = true;
   if (k.spec.pool().return_indices()) return k.memory;
@@ -256,7 +153,7 @@ LayerMemory OfMaxPool(Kernel& k) {
   return k.memory;
 }
 
-LayerMemory OfAveragePool(Kernel& k) {
+LayerMemory OfAveragePool(LayerKernel& k) {
   k.memory.keeps_input[0] = true;
   k.memory.forward_work = k.out;
   if (k.spec.pool().mode() == "lp") {
@@ -269,14 +166,14 @@ LayerMemory OfAveragePool(Kernel& k) {
 
 LayerMemory OfPool(const LayerPlan& layer, const LayerSizes& sizes) {
   const bool largest = layer.spec().pool().mode() == "max";
-  Kernel k(layer, sizes, /*in_sum_type=*/!largest);
+  LayerKernel k(layer, sizes, /*in_sum_type=*/!largest);
   return largest ? OfMaxPool(k) : OfAveragePool(k);
 }
 
 // A spatial dim after the other; each adds up selections of cells, one per tap.
 LayerMemory OfUpsample(const LayerPlan& layer, const LayerSizes& sizes) {
   const std::string& mode = layer.spec().upsample().mode();
-  Kernel k(layer, sizes, /*in_sum_type=*/true);
+  LayerKernel k(layer, sizes, /*in_sum_type=*/true);
   if (mode == "area") return OfAveragePool(k);
   const bool copies = mode == "nearest" || mode == "nearest-exact";
   int64_t from = k.in;
@@ -299,100 +196,37 @@ LayerMemory OfUpsample(const LayerPlan& layer, const LayerSizes& sizes) {
 // ---- Sums over features
 
 LayerMemory OfLinear(const LayerPlan& layer, const LayerSizes& sizes) {
-  Kernel k(layer, sizes);
+  LayerKernel k(layer, sizes);
   k.memory.keeps_input[0] = k.memory.keeps_parameters = true;
   k.memory.forward_work = sizes.parameter.size() > 1 ? k.out : 0;
   return k.memory;
 }
 
 LayerMemory OfEmbedding(const LayerPlan& layer, const LayerSizes& sizes) {
-  Kernel k(layer, sizes);
+  LayerKernel k(layer, sizes);
   k.memory.keeps_input[0] = true;
-  return k.memory;
-}
-
-// Queries, keys and values as heads, what is attended to, and two numbers for each row.
-LayerMemory OfAttention(const LayerPlan& layer, const LayerSizes& sizes) {
-  Kernel k(layer, sizes);
-  const Attention& attention = layer.spec().attention();
-  const bool projects = HasProjections(attention);
-  const int attended = AttendedInputs(attention, static_cast<int>(sizes.input.size()));
-  k.memory.keeps_input.assign(sizes.input.size(), projects);
-  if (attention.score_bias()) k.memory.keeps_input.back() = true;
-  k.memory.keeps_parameters = projects;
-  if (attended < 1) return k.memory;
-  const Shape &x = sizes.input[0], &keys_of = sizes.input[attended > 1 ? 1 : 0], &values_of = sizes.input[attended - 1];
-  if (x.size() != 3 || keys_of.size() != 3 || values_of.size() != 3) return k.memory;
-  // The first parameter is that of this rank's heads, of the queries alone or of all: [3 or none, heads, width,
-  // features].
-  const Shape weight = sizes.parameter.empty() ? Shape() : sizes.parameter[0];
-  const int64_t features = !projects || weight.size() < 3
-                               ? x.back()
-                               : BoundedProduct({weight[weight.size() - 3], weight[weight.size() - 2]});
-  const int64_t value_features = projects ? features : values_of.back();
-  const int64_t queries = BoundedProduct({x[0], x[1], features, k.element});
-  const int64_t result = BoundedProduct({x[0], x[1], value_features, k.element});
-  const int64_t memory = BoundedProduct({keys_of[0], keys_of[1], features + value_features, k.element});
-  // Scores are computed in tiles (layers/attention/block_attention.cc).
-  constexpr int64_t kScores = int64_t{1} << 18, kRows = 128, kColumns = 256;
-  const int64_t sum_element = std::max<int64_t>(4, k.element);
-  const int64_t pairs = BoundedProduct({x[0], sizes.heads});
-  const int64_t rows = std::min(x[1], kRows), columns = std::min(keys_of[1], kColumns);
-  const int64_t group = std::max<int64_t>(1, kScores / std::max<int64_t>(1, rows * columns));
-  const int64_t tile = std::min(pairs, group) * rows * columns * sum_element;
-  const int64_t travels = sizes.key_parts > 1 ? memory : 0;
-  const int64_t sums = BoundedProduct({pairs, x[1], sum_element});
-  const int64_t moving = std::min<int64_t>(sizes.key_parts, 4) * travels;
-  if (projects) {
-    k.memory.keeps = 2 * queries + result + memory + travels + 2 * sums;
-    k.memory.forward_work = std::max(result + tile + travels - k.out, k.out);
-    k.memory.backward_work = std::max<int64_t>(0, 2 * queries + result + memory + 2 * tile + moving - k.out - k.in);
-  } else {
-    k.memory.keeps = queries + result + memory + travels + 2 * sums;
-    k.memory.forward_work = std::max<int64_t>(0, std::max(queries, result + tile + travels) - k.out);
-    k.memory.backward_work = std::max<int64_t>(0, memory + sums + 2 * tile + moving - k.in);
-  }
-  // The gradient of a bias before it is rounded.
-  if (attention.score_bias() && sum_element > k.element) {
-    k.memory.backward_work += Elements(sizes.input.back()) * sum_element;
-  }
-  return k.memory;
-}
-
-// As attention, but the scores of each window are kept.
-LayerMemory OfWindowAttention(const LayerPlan& layer, const LayerSizes& sizes) {
-  Kernel k(layer, sizes);
-  k.memory.keeps_input[0] = k.memory.keeps_parameters = true;
-  const WindowAttention& attention = layer.spec().window_attention();
-  const int64_t cells = BoundedProduct({attention.window().begin(), attention.window().end()});
-  const int64_t positions =
-      Elements(sizes.output) / std::max<int64_t>(1, sizes.output.empty() ? 1 : sizes.output.back());
-  const int64_t scores = BoundedProduct({positions, cells, attention.heads(), k.element});
-  k.memory.keeps = 5 * k.out + scores;
-  k.memory.forward_work = 2 * scores;
-  k.memory.backward_work = 4 * k.out + 2 * scores;
   return k.memory;
 }
 
 // ---- Shapes
 
 LayerMemory OfView(const LayerPlan& layer, const LayerSizes& sizes) {
-  Kernel k(layer, sizes);
+  LayerKernel k(layer, sizes);
   k.memory.view = true;
   k.memory.gradient.assign(sizes.input.size(), GradientOf::kView);
   return k.memory;
 }
 
 LayerMemory OfConcat(const LayerPlan& layer, const LayerSizes& sizes) {
-  Kernel k(layer, sizes);
+  LayerKernel k(layer, sizes);
   k.memory.gradient.assign(sizes.input.size(), GradientOf::kView);
   return k.memory;
 }
 
-LayerMemory OfCopy(const LayerPlan& layer, const LayerSizes& sizes) { return Kernel(layer, sizes).memory; }
+LayerMemory OfCopy(const LayerPlan& layer, const LayerSizes& sizes) { return LayerKernel(layer, sizes).memory; }
 
 LayerMemory OfExpand(const LayerPlan& layer, const LayerSizes& sizes) {
-  Kernel k(layer, sizes);
+  LayerKernel k(layer, sizes);
   k.memory.view = true;
   return k.memory;
 }
@@ -400,7 +234,7 @@ LayerMemory OfExpand(const LayerPlan& layer, const LayerSizes& sizes) {
 LayerMemory OfOwnParameter(const LayerPlan& layer, const LayerSizes& sizes) {
   const std::string& combine = layer.spec().parameter().combine();
   if (combine == "expand") return OfCopy(layer, sizes);
-  Kernel k(layer, sizes);
+  LayerKernel k(layer, sizes);
   k.memory.keeps_input[0] = k.memory.keeps_parameters = combine == "multiply";
   return k.memory;
 }
@@ -408,7 +242,7 @@ LayerMemory OfOwnParameter(const LayerPlan& layer, const LayerSizes& sizes) {
 LayerMemory OfReduce(const LayerPlan& layer, const LayerSizes& sizes) {
   const std::string& kind = layer.spec().reduce().kind();
   const bool extreme = kind == "amax" || kind == "amin";
-  Kernel k(layer, sizes, /*in_sum_type=*/extreme);
+  LayerKernel k(layer, sizes, /*in_sum_type=*/extreme);
   // Distances from the mean, of which the backward pass makes others.
   if (kind == "var") k.memory.keeps = k.memory.forward_work = k.memory.backward_work = k.in;
   if (extreme) {
@@ -423,7 +257,7 @@ LayerMemory OfReduce(const LayerPlan& layer, const LayerSizes& sizes) {
 
 const std::map<std::string, Rule>& Rules() {
   static const auto* rules = new std::map<std::string, Rule>{
-      {"conv", OfConv},
+      {"conv", MemoryOfConv},
       {"pool", OfPool},
       {"linear", OfLinear},
       {"norm", OfNorm},
@@ -442,7 +276,7 @@ const std::map<std::string, Rule>& Rules() {
       {"pixel_shuffle", OfCopy},
       {"pixel_unshuffle", OfCopy},
       {"repartition", OfView},
-      {"attention", OfAttention},
+      {"attention", MemoryOfAttention},
       {"embedding", OfEmbedding},
       {"softmax", OfSoftmax},
       {"noise", OfNoise},
@@ -450,7 +284,7 @@ const std::map<std::string, Rule>& Rules() {
       {"flip", OfCopy},
       {"index_select", OfCopy},
       {"multiply", OfMultiply},
-      {"window_attention", OfWindowAttention},
+      {"window_attention", MemoryOfWindowAttention},
       {"position", OfCopy},
       {"tokens", OfExpand},
       {"local_response_norm", OfLocalResponseNorm},
@@ -466,17 +300,13 @@ const std::map<std::string, Rule>& Rules() {
 LayerMemory MemoryOf(const LayerPlan& layer, const LayerSizes& sizes) {
   const auto rule = Rules().find(KindOf(layer.spec()));
   if (rule != Rules().end()) return rule->second(layer, sizes);
-  Kernel k(layer, sizes);
+  LayerKernel k(layer, sizes);
   k.memory.keeps_input.assign(sizes.input.size(), true);
   k.memory.keeps_output = k.memory.keeps_parameters = true;
   return k.memory;
 }
 
 bool KnowsMemoryOf(const std::string& kind) { return Rules().count(kind) > 0; }
-
-bool IsConvByColumns(const Layer& layer, const LayerSizes& sizes) {
-  return !sizes.input.empty() && !sizes.input[0].empty() && ByColumns(sizes, layer.conv());
-}
 
 LayerMemory MemoryOfLoss(const Loss& loss, const LayerSizes& sizes) {
   LayerMemory memory;
