@@ -21,7 +21,7 @@
 #include "coordinator/page/list_cache.h"
 #include "coordinator/page/plan_pictures.h"
 #include "coordinator/planning/spec_planner.h"
-#include "coordinator/services/access.h"
+#include "coordinator/services/caller_rights.h"
 #include "coordinator/services/hub.h"
 #include "coordinator/services/user_calls.h"
 

@@ -17,7 +17,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
-#include "coordinator/services/access.h"
+#include "coordinator/services/caller_rights.h"
 
 namespace adjoin {
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "coordinator/services/caller_rights.h"
 
 namespace adjoin {
 namespace {
