@@ -4,14 +4,12 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "base/deadline.h"
 #include "base/monotonic_condition.h"
 #include "base/status_macros.h"
+#include "base/wait_unless_gone.h"
 
 namespace adjoin {
 namespace {
-
-constexpr absl::Duration kLook = absl::Milliseconds(100);  // between two calls of `given_up`
 
 struct Waiting {
   absl::Mutex mutex;
@@ -32,16 +30,13 @@ absl::StatusOr<PlanAnswer> PlanAndWait(SpecPlanner& planner, PlanTask task, cons
                             }
                             waiting->changed.NotifyAll();
                           }));
-  while (true) {
-    {
-      absl::MutexLock lock(&waiting->mutex);
-      auto answered = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(waiting->mutex) { return waiting->answer.has_value(); };
-      if (waiting->changed.Wait(waiting->mutex, Deadline::After(kLook), answered)) return *std::move(waiting->answer);
-    }
-    if (!given_up()) continue;
-    planner.GiveUp(ticket);
-    return absl::CancelledError("the plan was given up");
+  {
+    absl::MutexLock lock(&waiting->mutex);
+    auto answered = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(waiting->mutex) { return waiting->answer.has_value(); };
+    if (WaitUntilGone(waiting->changed, waiting->mutex, given_up, answered)) return *std::move(waiting->answer);
   }
+  planner.GiveUp(ticket);
+  return absl::CancelledError("the plan was given up");
 }
 
 }  // namespace adjoin

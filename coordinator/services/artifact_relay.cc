@@ -1,17 +1,11 @@
 #include "coordinator/services/artifact_relay.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/time.h"
+#include "base/wait_unless_gone.h"
 
 namespace adjoin {
-namespace {
-
-constexpr absl::Duration kBetweenLooks = absl::Milliseconds(200);
-
-}  // namespace
 
 absl::Status ArtifactPipe::Push(ArtifactChunk chunk, Deadline deadline) {
   absl::MutexLock lock(&mutex_);
@@ -60,24 +54,19 @@ void ArtifactPipe::Cancel() {
 absl::StatusOr<ArtifactRelay::Seat> ArtifactRelay::TakeSeat(const std::string& caller, const std::string& worker,
                                                             Deadline deadline, const std::function<bool()>& gone) {
   const Sitter sitter = {caller, worker};
-  while (true) {
-    {
-      absl::MutexLock lock(&mutex_);
-      const auto free = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-        const auto taken = seats_.find(sitter);
-        return taken == seats_.end() || taken->second < kSeats;
-      };
-      const Deadline look = Deadline::After(std::min(kBetweenLooks, deadline.Remaining()));
-      if (left_.Wait(mutex_, look, free)) {
-        ++seats_[sitter];
-        break;
-      }
-    }
-    if (gone()) return absl::CancelledError("nobody waits for the file any more");
-    if (deadline.Expired()) {
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto free = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      const auto taken = seats_.find(sitter);
+      return taken == seats_.end() || taken->second < kSeats;
+    };
+    const WaitEnd end = WaitUnlessGone(left_, mutex_, deadline, gone, free);
+    if (end == WaitEnd::kGone) return absl::CancelledError("nobody waits for the file any more");
+    if (end == WaitEnd::kExpired) {
       return absl::ResourceExhaustedError(absl::StrCat(kSeats, " files from ", worker, " are on their way to ", caller,
                                                        " already: ask again when one of them has come"));
     }
+    ++seats_[sitter];
   }
   return Seat(nullptr, [this, sitter](void* /*none*/) { LeaveSeat(sitter); });
 }

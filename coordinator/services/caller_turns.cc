@@ -3,36 +3,20 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/time/time.h"
-#include "base/deadline.h"
+#include "base/wait_unless_gone.h"
 
 namespace adjoin {
-namespace {
-
-constexpr absl::Duration kBetweenLooks = absl::Milliseconds(200);
-
-}  // namespace
 
 bool CallerTurns::Take(const std::string& caller, const std::function<bool()>& gone) {
   Call call;
-  {
-    absl::MutexLock lock(&mutex_);
-    if (!std::exchange(taken_, true)) return true;
-    std::deque<Call*>& calls = waiting_[caller];
-    if (calls.empty()) next_.push_back(caller);
-    calls.push_back(&call);
-  }
-  while (true) {
-    const bool left = gone();
-    absl::MutexLock lock(&mutex_);
-    if (call.has_turn) return true;
-    if (left) {
-      StopWaiting(caller, &call);
-      return false;
-    }
-    call.changed.Wait(mutex_, Deadline::After(kBetweenLooks), [&] { return call.has_turn; });
-    if (call.has_turn) return true;
-  }
+  absl::MutexLock lock(&mutex_);
+  if (!std::exchange(taken_, true)) return true;
+  std::deque<Call*>& calls = waiting_[caller];
+  if (calls.empty()) next_.push_back(caller);
+  calls.push_back(&call);
+  if (WaitUntilGone(call.changed, mutex_, gone, [&call] { return call.has_turn; })) return true;
+  StopWaiting(caller, &call);
+  return false;
 }
 
 void CallerTurns::End() {

@@ -1,16 +1,10 @@
 #include "coordinator/services/folder_removals.h"
 
-#include <algorithm>
 #include <utility>
 
-#include "absl/time/time.h"
+#include "base/wait_unless_gone.h"
 
 namespace adjoin {
-namespace {
-
-constexpr absl::Duration kClientCheck = absl::Milliseconds(200);
-
-}  // namespace
 
 void FolderRemovals::Open(const std::string& request_id) {
   absl::MutexLock lock(&mutex_);
@@ -24,9 +18,7 @@ absl::StatusOr<FoldersRemoved> FolderRemovals::Await(const std::string& request_
     const auto request = open_.find(request_id);
     return request == open_.end() || request->second.has_value();
   };
-  while (!changed_.Wait(mutex_, Deadline::After(std::min(deadline.Remaining(), kClientCheck)), over)) {
-    if (deadline.Expired() || given_up()) break;
-  }
+  WaitUnlessGone(changed_, mutex_, deadline, given_up, over);
   const auto request = open_.find(request_id);
   std::optional<FoldersRemoved> answer;
   if (request != open_.end()) {

@@ -25,7 +25,8 @@ namespace adjoin {
 class FolderRemovals {
  public:
   void Open(const std::string& request_id);
-  // Waits for the answer, and forgets the request. Errors: kDeadlineExceeded.
+  // Waits for the answer, and forgets the request. Errors: kDeadlineExceeded, also where `given_up`, which is asked
+  // several times a second, says so.
   absl::StatusOr<FoldersRemoved> Await(const std::string& request_id, Deadline deadline,
                                        const std::function<bool()>& given_up);
   // Does nothing where no call waits for the answer.
