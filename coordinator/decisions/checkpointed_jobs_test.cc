@@ -74,7 +74,7 @@ class CheckpointedJobsTest : public CoordinationTest {
     return texts;
   }
   std::string WorkerOf(const std::string& job, int rank) {
-    absl::StatusOr<DescribeJobResponse> described = service_->Describe(job);
+    absl::StatusOr<DescribeJobResponse> described = Describe(job);
     return described.ok() && described->rank_size() > rank ? described->rank(rank).worker() : "none";
   }
 };

@@ -104,14 +104,6 @@ WorkerSummary ClusterReport::Summarize(const WorkerRecord& worker) const {
   return summary;
 }
 
-absl::StatusOr<ListJobsResponse> ClusterReport::List(const ListJobsRequest& request) const {
-  absl::StatusOr<JobPage> page = JobPage::Begin(request);
-  if (!page.ok()) return page.status();
-  while (!Continue(*page)) {
-  }
-  return page->Take();
-}
-
 bool ClusterReport::Continue(JobPage& page) const {
   const absl::Duration begin = parts_.options.Now();
   int looked_at = 0;
@@ -173,13 +165,6 @@ bool ClusterReport::AddJobs(JobPage& page, const std::function<bool()>& late) co
   return complete;
 }
 
-absl::StatusOr<JobSummary> ClusterReport::Summary(const JobReference& reference) const {
-  absl::StatusOr<const JobRecord*> job = parts_.jobs.Resolve(reference);
-  if (!job.ok()) return job.status();
-  ReasonContext context;
-  return Summarize(**job, context);
-}
-
 absl::StatusOr<JobSummary> ClusterReport::RecentSummary(const JobReference& reference) {
   absl::StatusOr<const JobRecord*> job = parts_.jobs.Resolve(reference);
   if (!job.ok()) return job.status();
@@ -188,14 +173,6 @@ absl::StatusOr<JobSummary> ClusterReport::RecentSummary(const JobReference& refe
     recent_at_ = parts_.options.Now();
   }
   return Summarize(**job, recent_);
-}
-
-absl::StatusOr<DescribeJobResponse> ClusterReport::Describe(const JobReference& reference) const {
-  JobDescription made(reference);
-  while (!Continue(made)) {
-  }
-  if (!made.status.ok()) return made.status;
-  return std::move(made.response);
 }
 
 bool ClusterReport::Continue(JobDescription& made) const {

@@ -2,7 +2,8 @@
 // changes nothing.
 //
 //   ClusterReport report({options, jobs, workers, homes, queue, submissions, attempts});
-//   absl::StatusOr<ListJobsResponse> list = report.List(ListJobsRequest());
+//   JobDescription made(JobReference("job-1"));
+//   while (!report.Continue(made)) ... others may use the service meanwhile ...
 #ifndef ADJOIN_COORDINATOR_DECISIONS_CLUSTER_REPORT_H_
 #define ADJOIN_COORDINATOR_DECISIONS_CLUSTER_REPORT_H_
 
@@ -45,7 +46,7 @@ struct JobDescription {
   explicit JobDescription(JobReference reference) : reference(std::move(reference)) {}
 
   const JobReference reference;
-  absl::Status status;           // the errors of Describe
+  absl::Status status;           // the errors of JobTable::Resolve
   DescribeJobResponse response;  // without the spec, which can be large
   // Any thread may read or copy it.
   std::shared_ptr<const JobSpec> spec;
@@ -67,15 +68,12 @@ class ClusterReport {
   explicit ClusterReport(const Parts& parts) : parts_(parts) {}
 
   // The errors are those of the methods of CoordinationService that have these names.
-  absl::StatusOr<ListJobsResponse> List(const ListJobsRequest& request) const;
   // Adds to the page for about a millisecond. True where it is complete.
   bool Continue(JobPage& page) const;
   // Adds ranks for about a millisecond, the first time only as many as take no time to speak of. True where it is
   // complete, or is an error. Where another attempt has begun meanwhile, the ranks are those of that.
   bool Continue(JobDescription& made) const;
-  absl::StatusOr<DescribeJobResponse> Describe(const JobReference& reference) const;
-  absl::StatusOr<JobSummary> Summary(const JobReference& reference) const;
-  // As Summary, but why the job waits may be as it was a tenth of a second ago: thousands may ask for jobs that wait.
+  // Why the job waits may be as it was a tenth of a second ago: thousands may ask for jobs that wait.
   absl::StatusOr<JobSummary> RecentSummary(const JobReference& reference);
   absl::StatusOr<ArtifactSource> FindArtifact(const JobReference& reference, const GetArtifactRequest& request) const;
   ClusterSnapshot Snapshot() const;

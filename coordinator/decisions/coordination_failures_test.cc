@@ -321,7 +321,7 @@ TEST_F(CoordinationFailuresTest, ASuspectDaemonGetsNothingNew) {
   now_ += absl::Seconds(4);
   std::string job = Submit(Spec("net", 1));
   EXPECT_EQ(Job(job).state(), PENDING);
-  EXPECT_EQ(service_->List()->worker(0).state(), "suspect");
+  EXPECT_EQ(List()->worker(0).state(), "suspect");
   Pass(1, {1});
   EXPECT_EQ(Job(job).state(), STARTING);
 }
@@ -375,7 +375,7 @@ TEST_F(CoordinationFailuresTest, ADrainedJobStartsAgainElsewhere) {
   Cleared(2, job);
   EXPECT_EQ(Job(job).state(), STARTING);
   EXPECT_EQ(Job(job).restarts_counted(), 0);
-  auto described = service_->Describe(job);
+  auto described = Describe(job);
   ASSERT_TRUE(described.ok());
   EXPECT_EQ(described->rank(0).worker(), "worker-0") << "it keeps its node";
   EXPECT_EQ(described->rank(1).worker(), "worker-2");
@@ -424,7 +424,7 @@ TEST_F(CoordinationFailuresTest, NothingStartsWhileTheStoreCannotBeWritten) {
   absl::Status reason;
   EXPECT_EQ(service_->AdmissionOf(submitted->job_id, &reason), Admission::kRefused);
   EXPECT_EQ(reason.message(), "the disk is full");
-  EXPECT_EQ(service_->List()->job_size(), 0);
+  EXPECT_EQ(List()->job_size(), 0);
   EXPECT_THAT(Taken(CoordinatorMessage::kStartRanks), IsEmpty());
   service_->SetStoreHealth(absl::OkStatus());
   std::string next = Submit(Spec("next", 1));

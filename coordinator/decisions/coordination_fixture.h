@@ -19,6 +19,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/decisions/coordination_service.h"
+#include "coordinator/decisions/whole_answers.h"
 #include "proto/protocol.h"
 
 namespace adjoin {
@@ -171,8 +172,16 @@ class CoordinationTest : public ::testing::Test {
     return submitted.ok() ? submitted->job_id : "";
   }
 
+  absl::StatusOr<ListJobsResponse> List(const ListJobsRequest& request = {}) { return WholeList(*service_, request); }
+  absl::StatusOr<DescribeJobResponse> Describe(const JobReference& job) { return WholeDescription(*service_, job); }
+  absl::StatusOr<JobSummary> Summary(const JobReference& job) { return SummaryOf(*service_, job); }
+  absl::StatusOr<ArtifactSource> FindArtifact(const JobReference& job, const std::string& name) {
+    GetArtifactRequest request;
+    request.set_name(name);
+    return service_->FindArtifact(job, request);
+  }
   JobSummary Job(const std::string& id) {
-    absl::StatusOr<JobSummary> summary = service_->Summary(id);
+    absl::StatusOr<JobSummary> summary = Summary(id);
     EXPECT_TRUE(summary.ok()) << summary.status();
     return summary.ok() ? *summary : JobSummary();
   }

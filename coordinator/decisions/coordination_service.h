@@ -143,18 +143,14 @@ class CoordinationService {
   bool Tick();
 
   // For users. Errors: those of JobTable::Resolve.
-  // List also: kInvalidArgument (the page token; a state that is none). Continue makes a page in steps.
-  absl::StatusOr<ListJobsResponse> List(const ListJobsRequest& request = {}) { return report_.List(request); }
+  // Continue makes a page of a list, or describes a job, in steps: until it returns true.
   bool Continue(JobPage& page) { return report_.Continue(page); }
-  // Describe leaves the spec out. Continue describes a job in steps, and has the spec, too.
-  absl::StatusOr<DescribeJobResponse> Describe(const JobReference& reference) { return report_.Describe(reference); }
   bool Continue(JobDescription& made) { return report_.Continue(made); }
   // Without a header.
   ReadRatesResponse Rates() const { return rates_.All(); }
   // For predictions of jobs whose nodes are not chosen yet (RateBook::OfMost).
   std::shared_ptr<const RateTable> RatesOfMost() const { return rates_.OfMost(); }
-  absl::StatusOr<JobSummary> Summary(const JobReference& reference) { return report_.Summary(reference); }
-  // As Summary, but why the job waits may be as it was a tenth of a second ago.
+  // Why the job waits may be as it was a tenth of a second ago.
   absl::StatusOr<JobSummary> RecentSummary(const JobReference& reference) { return report_.RecentSummary(reference); }
   // True where the job has ended, and no daemon has a process of it any more: nothing new will come.
   bool Settled(const std::string& job_id);
@@ -165,12 +161,6 @@ class CoordinationService {
   // it has), kFailedPrecondition (a later job has replaced it; the job writes no checkpoints), kUnavailable (the worker
   // that holds it is not connected).
   absl::StatusOr<ArtifactSource> FindArtifact(const JobReference& reference, const GetArtifactRequest& request) {
-    return report_.FindArtifact(reference, request);
-  }
-  // A result that the job has published.
-  absl::StatusOr<ArtifactSource> FindArtifact(const JobReference& reference, const std::string& name) {
-    GetArtifactRequest request;
-    request.set_name(name);
     return report_.FindArtifact(reference, request);
   }
 

@@ -205,9 +205,9 @@ TEST_F(CoordinationServiceTest, ConnectsRanksWhenAllAreReady) {
   EXPECT_EQ(Job(job).state(), RUNNING);
   Ended(2, job, 1, "");
   EXPECT_EQ(Job(job).state(), SUCCEEDED);
-  EXPECT_TRUE(service_->FindArtifact(job, "model.safetensors").ok());
-  EXPECT_EQ(service_->FindArtifact(job, "../secret").status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(service_->FindArtifact(job, "other").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_TRUE(FindArtifact(job, "model.safetensors").ok());
+  EXPECT_EQ(FindArtifact(job, "../secret").status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(FindArtifact(job, "other").status().code(), absl::StatusCode::kNotFound);
 }
 
 TEST_F(CoordinationServiceTest, FirstErrorDecidesAndStopsEveryDaemon) {
@@ -299,7 +299,7 @@ TEST_F(CoordinationServiceTest, DataIsCheckedBeforeAJobIsAccepted) {
   std::string job = Submit(Spec("net", 1, /*with_data=*/true));
   absl::Status reason;
   EXPECT_EQ(service_->AdmissionOf(job, &reason), Admission::kUndecided);
-  EXPECT_EQ(service_->List()->job_size(), 0);
+  EXPECT_EQ(List()->job_size(), 0);
   ASSERT_EQ(Taken(CoordinatorMessage::kProbeData).size(), 1);
   Probed(1, job, "");
   EXPECT_EQ(service_->AdmissionOf(job, &reason), Admission::kAccepted);
@@ -315,7 +315,7 @@ TEST_F(CoordinationServiceTest, BadDataRefusesTheSubmission) {
   absl::Status reason;
   EXPECT_EQ(service_->AdmissionOf(job, &reason), Admission::kRefused);
   EXPECT_EQ(reason.message(), "mnist/train.gz: no such file (as worker-0 sees it)");
-  EXPECT_EQ(service_->Summary(job).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(Summary(job).status().code(), absl::StatusCode::kNotFound);
 }
 
 TEST_F(CoordinationServiceTest, BadDataIsReportedWithTheLineThatNamesIt) {
@@ -374,7 +374,7 @@ TEST_F(CoordinationServiceTest, ANameBelongsToOneDaemon) {
   Connect(1, "worker-0", 1, /*incarnation=*/5);
   EXPECT_EQ(service_->WorkerConnected(2, Hello("worker-0", 1, 6)).code(), absl::StatusCode::kAlreadyExists);
   Connect(3, "worker-0", 1, /*incarnation=*/5);
-  EXPECT_EQ(service_->List()->worker_size(), 1);
+  EXPECT_EQ(List()->worker_size(), 1);
 }
 
 TEST_F(CoordinationServiceTest, OnlyTheNewestEndedJobsAreRemembered) {
@@ -389,7 +389,7 @@ TEST_F(CoordinationServiceTest, OnlyTheNewestEndedJobsAreRemembered) {
   std::string pending = Submit(Spec("pending", 1));
   EXPECT_THAT(service_->TakeForgotten(), ElementsAre(ended[0], ended[1]));
   EXPECT_THAT(service_->TakeForgotten(), IsEmpty());
-  EXPECT_EQ(service_->Summary(ended[1]).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(Summary(ended[1]).status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(Job(ended[2]).state(), CANCELLED);
   EXPECT_EQ(Job(running).state(), RUNNING);
   EXPECT_EQ(Job(pending).state(), PENDING);
@@ -402,7 +402,7 @@ TEST_F(CoordinationServiceTest, ASpecIsSharedAndOutlivesItsJob) {
   const auto spec = SpecOf(job);
   ASSERT_TRUE(spec.ok()) << spec.status();
   EXPECT_EQ(SpecOf(job)->get(), spec->get()) << "no copy is made";
-  EXPECT_FALSE(service_->Describe(job)->has_spec());
+  EXPECT_FALSE(Describe(job)->has_spec());
   EXPECT_EQ(*service_->Cancel(job), CANCELLED);
   EXPECT_EQ(*service_->Cancel(Submit(Spec("next", 1))), CANCELLED);
   Submit(Spec("last", 1));
@@ -427,11 +427,11 @@ TEST_F(CoordinationServiceTest, ArtifactsThatALaterJobReplacedAreNotFound) {
   };
   std::string first = run("out");
   std::string second = run("other");
-  EXPECT_TRUE(service_->FindArtifact(first, "model.safetensors").ok());
+  EXPECT_TRUE(FindArtifact(first, "model.safetensors").ok());
   std::string third = run("./out/");
-  EXPECT_EQ(service_->FindArtifact(first, "model.safetensors").status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_TRUE(service_->FindArtifact(second, "model.safetensors").ok());
-  EXPECT_TRUE(service_->FindArtifact(third, "model.safetensors").ok());
+  EXPECT_EQ(FindArtifact(first, "model.safetensors").status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(FindArtifact(second, "model.safetensors").ok());
+  EXPECT_TRUE(FindArtifact(third, "model.safetensors").ok());
 }
 
 TEST_F(CoordinationServiceTest, RefusesOutputFoldersOfOtherOwners) {
@@ -463,11 +463,11 @@ TEST_F(CoordinationServiceTest, RefusesOutputFoldersOfOtherOwners) {
 
 TEST_F(CoordinationServiceTest, JobsAreNamedByIdOrName) {
   for (int i = 0; i < 12; ++i) Submit(Spec(i < 6 ? "early" : "late", 1));
-  EXPECT_EQ(service_->Summary("job-1")->job_id(), "job-1");
-  EXPECT_EQ(service_->Summary("early")->job_id(), "job-6");
-  EXPECT_EQ(service_->Summary("job-12")->job_id(), "job-12");
-  EXPECT_EQ(service_->Summary("job").status().code(), absl::StatusCode::kNotFound);
-  EXPECT_EQ(service_->Summary("nothing").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(Summary("job-1")->job_id(), "job-1");
+  EXPECT_EQ(Summary("early")->job_id(), "job-6");
+  EXPECT_EQ(Summary("job-12")->job_id(), "job-12");
+  EXPECT_EQ(Summary("job").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(Summary("nothing").status().code(), absl::StatusCode::kNotFound);
 }
 
 }  // namespace

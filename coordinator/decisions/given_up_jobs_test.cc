@@ -36,7 +36,7 @@ class GivenUpJobsTest : public CoordinationTest {
   }
   void ExpectNoJob() {
     Settle();
-    EXPECT_EQ(service_->List()->job_size(), 0);
+    EXPECT_EQ(List()->job_size(), 0);
     EXPECT_THAT(stored_.jobs, IsEmpty());
     EXPECT_THAT(stored_.submissions, IsEmpty());
   }
@@ -83,7 +83,7 @@ TEST_F(GivenUpJobsTest, AnAcceptedJobStays) {
   const std::string job = Submit(New(/*with_data=*/false));
   service_->Abandon(job, kGone);
   EXPECT_EQ(AdmissionOf(job), Admission::kAccepted);
-  EXPECT_EQ(service_->List()->job_size(), 1);
+  EXPECT_EQ(List()->job_size(), 1);
 }
 
 TEST_F(GivenUpJobsTest, ACancelledJobNeedsNoPlan) {

@@ -37,7 +37,7 @@ class GpuJobsTest : public CoordinationTest {
     spec.mutable_resources()->set_gpus(1);
     return spec;
   }
-  WorkerSummary Worker(int index) { return service_->List()->worker(index); }
+  WorkerSummary Worker(int index) { return List()->worker(index); }
   // Connection and number of ranks of each order to start ranks since the last call.
   std::map<ConnectionId, int> Started() {
     std::map<ConnectionId, int> ranks;
@@ -54,7 +54,7 @@ class GpuJobsTest : public CoordinationTest {
     message.mutable_rank_ready()->set_gpu_uuid(uuid);
     Say(from, message);
   }
-  RankStatus Rank(const std::string& job, int rank) { return service_->Describe(job)->rank(rank); }
+  RankStatus Rank(const std::string& job, int rank) { return Describe(job)->rank(rank); }
   void End(ConnectionId from, const std::string& job, uint32_t rank) {
     Ready(from, job, rank);
     Ended(from, job, rank, "");

@@ -112,7 +112,7 @@ TEST_F(JobPageTest, PagesTogetherAreTheWholeListInItsOrder) {
     const std::vector<std::string> expected = Expected(request);
     std::vector<std::string> got;
     do {
-      const absl::StatusOr<ListJobsResponse> page = service_->List(request);
+      const absl::StatusOr<ListJobsResponse> page = List(request);
       ASSERT_TRUE(page.ok()) << page.status();
       EXPECT_EQ(page->total_jobs(), expected.size());
       EXPECT_LE(page->job_size(), static_cast<int>(request.page_size()));
@@ -136,7 +136,7 @@ TEST_F(JobPageTest, NoJobThatStayedIsMissedOrShownTwiceWhileOthersChange) {
     std::set<std::string> moved;  // that ended, or were retried, meanwhile
     std::vector<std::string> got;
     while (true) {
-      const absl::StatusOr<ListJobsResponse> page = service_->List(request);
+      const absl::StatusOr<ListJobsResponse> page = List(request);
       ASSERT_TRUE(page.ok()) << page.status();
       for (const JobSummary& job : page->job()) got.push_back(job.job_id());
       request.set_page_token(page->next_page_token());
@@ -189,7 +189,7 @@ TEST_F(JobPageTest, TwentyThousandJobsComeInPagesThatFitAMessage) {
   std::set<std::string> got;
   int pages = 0;
   do {
-    const absl::StatusOr<ListJobsResponse> page = service_->List(request);
+    const absl::StatusOr<ListJobsResponse> page = List(request);
     ASSERT_TRUE(page.ok()) << page.status();
     EXPECT_LE(page->job_size(), static_cast<int>(kMaxPageJobs));
     EXPECT_LE(page->ByteSizeLong(), kMaxMessageBytes);
@@ -269,7 +269,7 @@ TEST_F(JobPageTest, JobsWithNamesOfAMebibyteTakeMorePages) {
   ListJobsRequest request;
   size_t jobs = 0;
   do {
-    const absl::StatusOr<ListJobsResponse> page = service_->List(request);
+    const absl::StatusOr<ListJobsResponse> page = List(request);
     ASSERT_TRUE(page.ok()) << page.status();
     EXPECT_GT(page->job_size(), 0);
     EXPECT_LE(page->ByteSizeLong(), kMaxMessageBytes);
@@ -285,7 +285,7 @@ TEST_F(JobPageTest, ManyWorkersFitOneMessage) {
     ASSERT_TRUE(service_->WorkerConnected(i, hello).ok());
     service_->TakeActions();
   }
-  const absl::StatusOr<ListJobsResponse> page = service_->List();
+  const absl::StatusOr<ListJobsResponse> page = List();
   ASSERT_TRUE(page.ok()) << page.status();
   EXPECT_LE(page->ByteSizeLong(), kMaxMessageBytes);
   EXPECT_GT(page->worker_size(), 1000);
@@ -299,7 +299,7 @@ TEST_F(JobPageTest, RefusesTokensThatNoPageHad) {
            "unended:1:2:3", "unended:99999999999:1", "offset:5", ":", "ended:01", std::string(1 << 20, '\x1b')}) {
     ListJobsRequest request;
     request.set_page_token(token);
-    const absl::StatusOr<ListJobsResponse> page = service_->List(request);
+    const absl::StatusOr<ListJobsResponse> page = List(request);
     EXPECT_EQ(page.status().code(), absl::StatusCode::kInvalidArgument) << token.substr(0, 100);
     EXPECT_NE(page.status().message().find("next_page_token of the page before"), std::string::npos);
     EXPECT_LE(page.status().message().size(), kMaxStatusBytes);
@@ -307,14 +307,14 @@ TEST_F(JobPageTest, RefusesTokensThatNoPageHad) {
   // A token may name a job that was forgotten, or another coordinator's: nothing follows, or what comes behind it.
   ListJobsRequest request;
   request.set_page_token("unended:-5:18446744073709551615");
-  EXPECT_TRUE(service_->List(request).ok());
+  EXPECT_TRUE(List(request).ok());
 }
 
 TEST_F(JobPageTest, RefusesStatesThatAreNone) {
   for (const int state : {0, 7, -1}) {
     ListJobsRequest request;
     request.add_state(static_cast<JobState>(state));
-    EXPECT_EQ(service_->List(request).status().code(), absl::StatusCode::kInvalidArgument) << state;
+    EXPECT_EQ(List(request).status().code(), absl::StatusCode::kInvalidArgument) << state;
   }
 }
 

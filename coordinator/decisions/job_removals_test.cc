@@ -98,7 +98,7 @@ TEST_F(JobRemovalsTest, FoldersAndKeysStayTheirOwners) {
   EXPECT_THAT(service_->TakeForgotten(), ElementsAre(first));
   Settle();
   for (int round = 0; round < 2; ++round) {
-    EXPECT_EQ(service_->Summary(first).status().code(), absl::StatusCode::kNotFound);
+    EXPECT_EQ(Summary(first).status().code(), absl::StatusCode::kNotFound);
     NewJob bobs = Of("bob", "net");
     bobs.spec.set_output_dir("alice/net");
     EXPECT_EQ(service_->Submit(bobs).status().code(), absl::StatusCode::kPermissionDenied);

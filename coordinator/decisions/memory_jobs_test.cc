@@ -55,7 +55,7 @@ class MemoryJobsTest : public CoordinationTest {
     EXPECT_EQ(reason.code(), absl::StatusCode::kFailedPrecondition);
     return std::string(reason.message());
   }
-  WorkerSummary Worker(int index) { return service_->List()->worker(index); }
+  WorkerSummary Worker(int index) { return List()->worker(index); }
   // Connection and number of ranks of each order to start ranks since the last call.
   std::map<ConnectionId, int> Started() {
     std::map<ConnectionId, int> ranks;
@@ -80,7 +80,7 @@ TEST_F(MemoryJobsTest, AJobThatFitsOnNoNodeIsRefusedWithTheSum) {
       "a rank needs about 9.00 GiB (parameters 1.00 GiB), in the backward pass of \"conv1\"; the largest node, "
       "worker-2, offers 8.00 GiB for ranks; what helps: more ranks, micro-batches, recompute, `adjoin plan --auto "
       "--memory`");
-  EXPECT_EQ(service_->List()->job_size(), 0) << "nothing is kept";
+  EXPECT_EQ(List()->job_size(), 0) << "nothing is kept";
   EXPECT_EQ(Refusal(Taking("exact", 1, 8)), "");
 }
 
@@ -150,13 +150,13 @@ TEST_F(MemoryJobsTest, RanksGoWhereMemoryIsFree) {
   const std::string unknown = Submit(Spec("unknown", 1));
   EXPECT_THAT(Job(unknown).state(), PENDING) << "it could delay the job that waits";
   for (uint32_t rank = 0; rank < 5; ++rank) Ready(rank < 1 ? 1 : 2, job, rank);
-  const std::string on_first = service_->Describe(job)->rank(0).worker();
+  const std::string on_first = Describe(job)->rank(0).worker();
   for (uint32_t rank = 0; rank < 5; ++rank) {
-    const std::string worker = service_->Describe(job)->rank(rank).worker();
+    const std::string worker = Describe(job)->rank(rank).worker();
     Ready(worker == "worker-0" ? 1 : 2, job, rank);
   }
   for (uint32_t rank = 0; rank < 5; ++rank) {
-    const std::string worker = service_->Describe(job)->rank(rank).worker();
+    const std::string worker = Describe(job)->rank(rank).worker();
     Ended(worker == "worker-0" ? 1 : 2, job, rank, "");
   }
   Cleared(1, job);
@@ -190,7 +190,7 @@ TEST_F(MemoryJobsTest, AnotherCoordinatorKnowsWhatWasPromised) {
   const std::string job = Submit(Taking("net", 3, 2));
   Started();
   Restart();
-  EXPECT_EQ(service_->Describe(job)->predicted().resident_bytes(), 2 * kGiB);
+  EXPECT_EQ(Describe(job)->predicted().resident_bytes(), 2 * kGiB);
   WorkerHello hello = HelloWithMemory("worker-0", 8, 8);
   *hello.add_attempt() = Report(job, 0);
   for (uint32_t rank : {1, 2}) *hello.mutable_attempt(0)->add_rank() = Report(job, rank).rank(0);
@@ -215,7 +215,7 @@ TEST_F(MemoryJobsTest, AStoreOfAnOlderCoordinatorOpens) {
   const std::string job = Submit(Taking("net", 3, 2));
   for (StoredJob& row : stored_.jobs) row.clear_predicted();
   Restart();
-  EXPECT_FALSE(service_->Describe(job)->has_predicted());
+  EXPECT_FALSE(Describe(job)->has_predicted());
   Connect(2, HelloWithMemory("worker-1", 8, 8));
   Submit(Taking("second", 4, 2));
   EXPECT_THAT(Started(), Not(IsEmpty()));
@@ -275,13 +275,13 @@ TEST_F(MemoryJobsTest, NoWorkerPromisesMoreThanItHas) {
     }
     for (ConnectionId from = 1; from <= 4; ++from) {
       for (const std::string& job : jobs) {
-        if (service_->Summary({job, ""}).ok() && Job(job).state() == CANCELLED && random() % 2 == 0) Cleared(from, job);
+        if (Summary({job, ""}).ok() && Job(job).state() == CANCELLED && random() % 2 == 0) Cleared(from, job);
       }
     }
     std::map<std::string, int64_t> promised;
     for (const std::string& job : jobs) {
       if (Job(job).state() != STARTING) continue;
-      const DescribeJobResponse described = *service_->Describe(job);
+      const DescribeJobResponse described = *Describe(job);
       for (const RankStatus& rank : described.rank()) {
         promised[rank.worker()] += described.predicted().resident_bytes();
       }

@@ -178,11 +178,11 @@ TEST_F(OtherStoresTest, WhileTheStoreTakesNothingEverybodyIsTold) {
   service_->SetStoreHealth(absl::UnavailableError("the store cannot be used: disk I/O error"));
   const std::string job = Submit(Spec("net", 1));
   EXPECT_EQ(Job(job).reason(), "no job starts while the store cannot be used: disk I/O error");
-  EXPECT_THAT(service_->List()->notice(), HasSubstr("disk I/O error"));
+  EXPECT_THAT(List()->notice(), HasSubstr("disk I/O error"));
   service_->SetStoreHealth(absl::OkStatus());
   Tick();
   EXPECT_EQ(Job(job).state(), STARTING);
-  EXPECT_EQ(service_->List()->notice(), "");
+  EXPECT_EQ(List()->notice(), "");
 }
 
 TEST_F(OtherStoresTest, AJobWhoseRowsCannotBeWrittenFailsAndItsSlotsAreFree) {

@@ -54,7 +54,7 @@ class OutputUseTest : public CoordinationTest {
     Settle();
     return "";
   }
-  std::string ReplacedBy(const std::string& job) { return service_->Describe(job)->replaced_by(); }
+  std::string ReplacedBy(const std::string& job) { return Describe(job)->replaced_by(); }
 };
 
 TEST_F(OutputUseTest, AJobThatHasNotEndedKeepsItsFolder) {
@@ -88,7 +88,7 @@ TEST_F(OutputUseTest, TheLaterResultsAreTheFoldersAlsoWhenTheLaterJobIsForgotten
   EXPECT_EQ(ReplacedBy(first), second);
   EXPECT_EQ(ReplacedBy(second), "");
   EXPECT_THAT(WhyNot(In("out")), HasSubstr(second));
-  const std::string gone(service_->FindArtifact(first, "model.safetensors").status().message());
+  const std::string gone(FindArtifact(first, "model.safetensors").status().message());
   EXPECT_THAT(gone, HasSubstr(absl::StrCat(second, " has replaced them")));
   ASSERT_TRUE(service_->BeginRemoval(second, /*files=*/false).ok());
   service_->EndRemoval(second, /*forget=*/true);

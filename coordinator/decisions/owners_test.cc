@@ -46,7 +46,7 @@ class OwnersTest : public CoordinationTest {
     return submitted;
   }
   std::string Named(const std::string& name, const std::string& caller) {
-    absl::StatusOr<JobSummary> job = service_->Summary({name, caller});
+    absl::StatusOr<JobSummary> job = Summary({name, caller});
     return job.ok() ? job->job_id() : std::string(job.status().message());
   }
 };
@@ -123,7 +123,7 @@ TEST_F(OwnersTest, AFolderStaysItsOwnersWhenItsJobIsForgotten) {
   Connect(1, "worker-0", 1);
   const std::string first = Ran(job);
   for (int i = 0; i < 3; ++i) Ended(Of("alice", "other"));
-  ASSERT_EQ(service_->Summary(first).status().code(), absl::StatusCode::kNotFound);
+  ASSERT_EQ(Summary(first).status().code(), absl::StatusCode::kNotFound);
   for (int round = 0; round < 2; ++round) {
     for (const char* folder : {"alice/model", "alice", "./alice//model/below", "alice/checkpoints"}) {
       const absl::Status refused = Try(Of("bob", "net", folder)).status();
@@ -149,7 +149,7 @@ TEST_F(OwnersTest, AJobThatNeverRanOwnsNothingOnceItIsForgotten) {
   const std::string first = Ended(Of("mallory", "net", "results"));
   EXPECT_FALSE(Try(Of("bob", "net", "results")).ok());
   for (int i = 0; i < 3; ++i) Ended(Of("mallory", "other"));
-  ASSERT_EQ(service_->Summary(first).status().code(), absl::StatusCode::kNotFound);
+  ASSERT_EQ(Summary(first).status().code(), absl::StatusCode::kNotFound);
   EXPECT_TRUE(Try(Of("bob", "net", "results")).ok());
 }
 
@@ -160,7 +160,7 @@ TEST_F(OwnersTest, AKeyOutlivesItsJob) {
   job.idempotency_key = "nightly";
   const std::string first = Ended(job);
   for (int i = 0; i < 3; ++i) Ended(Of("alice", "other"));
-  ASSERT_EQ(service_->Summary(first).status().code(), absl::StatusCode::kNotFound);
+  ASSERT_EQ(Summary(first).status().code(), absl::StatusCode::kNotFound);
   for (int round = 0; round < 2; ++round) {
     absl::StatusOr<Submitted> again = Try(job);
     ASSERT_TRUE(again.ok()) << again.status();
@@ -263,10 +263,10 @@ TEST_F(OwnersTest, AnIdIsAnId) {
   const absl::Status gone = service_->Cancel("job-1").status();
   EXPECT_EQ(gone.code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(gone.message()), HasSubstr("there is no job 'job-1' any more"));
-  EXPECT_EQ(service_->Summary("job-1").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(Summary("job-1").status().code(), absl::StatusCode::kNotFound);
   for (const char* beginning : {"job-", "job", "j", "job-012", "job-+12", "job-12 "}) {
     EXPECT_EQ(service_->Cancel(beginning).status().code(), absl::StatusCode::kNotFound) << beginning;
-    EXPECT_EQ(service_->Describe(beginning).status().code(), absl::StatusCode::kNotFound) << beginning;
+    EXPECT_EQ(Describe(beginning).status().code(), absl::StatusCode::kNotFound) << beginning;
   }
   EXPECT_THAT(std::string(service_->Cancel("job-99").status().message()), Not(HasSubstr("any more")));
   EXPECT_EQ(Job("job-12").state(), PENDING);
@@ -285,7 +285,7 @@ TEST_F(OwnersTest, ANameMeansOnesOwnJobFirst) {
   EXPECT_EQ(Named("net", "alice"), alice);
   EXPECT_EQ(Named("net", "bob"), bob);
   EXPECT_EQ(Named("net", "root"), bob) << "the latest, for reading";
-  EXPECT_EQ(service_->Describe({"net", "alice"})->job().job_id(), alice);
+  EXPECT_EQ(Describe({"net", "alice"})->job().job_id(), alice);
   // An operator without a job of that name is told who has one, and hits nobody.
   const absl::Status refused = service_->Cancel({"net", "root"}).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);

@@ -76,7 +76,7 @@ class StartFailuresTest : public CoordinationTest {
   }
   // All ranks of a running job end well.
   void Finish(const std::string& job) {
-    const auto described = service_->Describe(job);
+    const auto described = Describe(job);
     ASSERT_TRUE(described.ok());
     std::set<ConnectionId> used;
     for (const RankStatus& rank : described->rank()) {
@@ -99,8 +99,8 @@ class StartFailuresTest : public CoordinationTest {
       Work();
     }
   }
-  WorkerSummary Worker(int node) { return service_->List()->worker(node); }
-  std::string WorkerOf(const std::string& job) { return service_->Describe(job)->rank(0).worker(); }
+  WorkerSummary Worker(int node) { return List()->worker(node); }
+  std::string WorkerOf(const std::string& job) { return Describe(job)->rank(0).worker(); }
 
   std::vector<ConnectionId> connections_;
   std::set<int> broken_;       // nodes

@@ -26,7 +26,7 @@ class UnfitWorkersTest : public CoordinationTest {
     message.mutable_heartbeat()->set_condition(condition);
     Say(from, message);
   }
-  WorkerSummary Worker(int index) { return service_->List()->worker(index); }
+  WorkerSummary Worker(int index) { return List()->worker(index); }
 };
 
 TEST_F(UnfitWorkersTest, ANodeThatCanRunNoRanksGetsNoneUntilItIsMended) {

@@ -69,7 +69,7 @@ class UserLimitsTest : public CoordinationTest {
   }
   // On worker-0, which is connection 1.
   void Finish(const std::string& job) {
-    const uint32_t ranks = service_->Describe(job)->rank_size();
+    const uint32_t ranks = Describe(job)->rank_size();
     for (uint32_t rank = 0; rank < ranks; ++rank) Ready(1, job, rank);
     for (uint32_t rank = 0; rank < ranks; ++rank) EndedAs(1, job, rank, RANK_SUCCEEDED);
     Cleared(1, job);

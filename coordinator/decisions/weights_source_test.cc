@@ -107,7 +107,7 @@ class WeightsSourceTest : public CoordinationTest {
     return sums;
   }
   // What `adjoin ps` says that the job waits for.
-  std::string WaitsFor(const std::string& job) { return service_->Describe(job)->job().reason(); }
+  std::string WaitsFor(const std::string& job) { return Describe(job)->job().reason(); }
 
   std::optional<FileSums> planned_sums_;
 };
@@ -375,7 +375,7 @@ TEST_F(WeightsSourceTest, AJobRunsOnNodesThatSeeItsWeights) {
   ConnectOn(4, "worker-2", "one");
   Pass(60, {3, 4});
   ASSERT_EQ(Job(tuned).state(), STARTING);
-  EXPECT_EQ(service_->Describe(tuned)->rank(0).worker(), "worker-2");
+  EXPECT_EQ(Describe(tuned)->rank(0).worker(), "worker-2");
 }
 
 TEST_F(WeightsSourceTest, AJobWhoseWeightsNoNodeSeesHoldsUpNoOther) {

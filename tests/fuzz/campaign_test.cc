@@ -20,6 +20,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/testing/test_seed.h"
+#include "coordinator/decisions/whole_answers.h"
 #include "proto/fit_message.h"
 #include "proto/protocol.h"
 #include "tests/fuzz/check.h"
@@ -71,7 +72,7 @@ class Campaign {
   void End() {
     if (connection_ != 0) cluster_.service().WorkerDisconnected(connection_, "the campaign ends");
     connection_ = 0;
-    const auto list = cluster_.service().List();
+    const auto list = WholeList(cluster_.service());
     FuzzCheck(list.ok() && list->next_page_token().empty(), "the list has one page");
     // A job of the hostile user may ask for what no cluster has.
     for (const std::string& id : hostile_) cluster_.service().Cancel(id).IgnoreError();
@@ -163,7 +164,7 @@ class Campaign {
   AttemptReport AnyReport() {
     AttemptReport report;
     const std::string job = AnyJob();
-    const auto summary = cluster_.service().Summary(job);
+    const auto summary = SummaryOf(cluster_.service(), job);
     report.set_job_id(job);
     report.set_epoch(summary.ok() ? summary->epoch() + Below(3) - Below(2) : Below(100));
     report.set_store_id(Below(4) == 0 ? random_() : SimulatedCluster::kStoreId);
@@ -286,7 +287,7 @@ class Campaign {
       case 1: HostileSubmission(); break;
       case 2: service.Cancel(job, OwnOnly).IgnoreError(); break;
       case 3: {
-        const auto named = service.Summary(job);
+        const auto named = SummaryOf(service, job);
         if (service.Retry(job, OwnOnly).ok()) cluster_.MayRunAgain(named->job_id());
         break;
       }
@@ -299,11 +300,16 @@ class Campaign {
       case 6: {
         ListJobsRequest request;
         Mutate(request);
-        service.List(request).IgnoreError();
+        WholeList(service, request).IgnoreError();
         break;
       }
-      case 7: service.Describe(job).IgnoreError(); break;
-      case 8: service.FindArtifact(job, Of<std::string>({"model.safetensors", "../x", "", "/"})).IgnoreError(); break;
+      case 7: WholeDescription(service, job).IgnoreError(); break;
+      case 8: {
+        GetArtifactRequest request;
+        request.set_name(Of<std::string>({"model.safetensors", "../x", "", "/"}));
+        service.FindArtifact(job, request).IgnoreError();
+        break;
+      }
       default:
         // Gives up a submission: only of its own, as the service does.
         if (known_.count(job.text) == 0) service.Abandon(job.text, absl::CancelledError("the client has gone"));
@@ -318,7 +324,7 @@ class Campaign {
     Others others;
     ListJobsRequest all;
     all.set_page_size(1000);
-    const auto list = cluster_.service().List(all);
+    const auto list = WholeList(cluster_.service(), all);
     FuzzCheck(list.ok(), absl::StrCat("the list: ", list.status().ToString()));
     for (const JobSummary& job : list->job()) {
       if (job.owner() != kHostile && !IsOnHostileWorker(job.job_id())) others.jobs[job.job_id()] = job;
@@ -330,7 +336,7 @@ class Campaign {
   }
 
   bool IsOnHostileWorker(const std::string& job) {
-    const auto described = cluster_.service().Describe(job);
+    const auto described = WholeDescription(cluster_.service(), job);
     if (!described.ok()) return false;
     for (const RankStatus& rank : described->rank()) {
       if (rank.worker() == kHostile) return true;
@@ -355,7 +361,7 @@ class Campaign {
                              is->second.condition()));
     }
     for (const auto& [id, was] : before.jobs) {
-      const auto is = cluster_.service().Summary(id);
+      const auto is = SummaryOf(cluster_.service(), id);
       FuzzCheck(is.ok(), absl::StrCat(id, " is lost through a message of somebody else"));
       const bool same = is->state() == was.state() && is->epoch() == was.epoch();
       const bool starts = was.state() == PENDING && is->state() == STARTING;
@@ -366,7 +372,7 @@ class Campaign {
 
   void CheckNoneLost() {
     for (const std::string& id : known_) {
-      const auto job = cluster_.service().Summary(id);
+      const auto job = SummaryOf(cluster_.service(), id);
       FuzzCheck(job.ok(), absl::StrCat(id, " was accepted and is lost"));
       FuzzCheck(job->owner() == "alice", absl::StrCat(id, " has another owner: ", job->owner()));
       if (!IsFinal(job->state())) {

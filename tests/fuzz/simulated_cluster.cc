@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/decisions/whole_answers.h"
 #include "tests/fuzz/check.h"
 
 namespace adjoin {
@@ -77,7 +78,7 @@ bool SimulatedCluster::IsOfDaemon(ConnectionId connection) const {
 }
 
 bool SimulatedCluster::IsCommitted(const std::string& job_id) {
-  const absl::StatusOr<JobSummary> job = service_->Summary(job_id);
+  const absl::StatusOr<JobSummary> job = SummaryOf(*service_, job_id);
   return job.ok() && std::any_of(store_.jobs.begin(), store_.jobs.end(), [&](const StoredJob& row) {
            return row.number() == JobNumberOf(job_id) && row.state() == job->state();
          });
@@ -232,7 +233,7 @@ void SimulatedCluster::Check() {
   for (const auto& [job, epochs] : running) {
     FuzzCheck(epochs.size() <= 1, absl::StrCat(job, " runs ", epochs.size(), " times at once"));
   }
-  const ListJobsResponse list = *service_->List();
+  const ListJobsResponse list = *WholeList(*service_);
   for (const WorkerSummary& worker : list.worker()) {
     FuzzCheck(worker.free_slots() <= worker.slots(),
               absl::StrCat(worker.name(), " has ", worker.free_slots(), " of ", worker.slots(), " slots free"));
@@ -267,7 +268,7 @@ void SimulatedCluster::Settle() {
 }
 
 std::string SimulatedCluster::WhatWaits() {
-  const ListJobsResponse list = *service_->List();
+  const ListJobsResponse list = *WholeList(*service_);
   for (const JobSummary& job : list.job()) {
     if (IsFinal(job.state()) || job.held()) continue;
     return absl::StrCat(job.job_id(), " is ", JobState_Name(job.state()), " (", job.reason(), ")");
