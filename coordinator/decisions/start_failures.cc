@@ -119,7 +119,7 @@ bool StartFailures::Connected(JobRecord& job) {
     const bool here = std::any_of(job.attempt.ranks.begin(), job.attempt.ranks.end(),
                                   [name = &worker](const RankRecord& rank) { return rank.worker == *name; });
     if (!here && workers_.Find(worker) != nullptr && workers_.At(worker).last_start < failed.since) {
-      Doubt(worker, {.job = job.number}, absl::StrCat(job.id, " started elsewhere after it had failed there"));
+      Doubt(worker, {.job = job.number}, absl::StrCat(job.id, " ", kStartedElsewhere));
     }
   }
   return lifted;

@@ -24,6 +24,7 @@
 #include <tuple>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "coordinator/decisions/checkpoint_homes.h"
 #include "coordinator/decisions/coordination_options.h"
@@ -33,6 +34,9 @@
 #include "coordinator/decisions/worker_table.h"
 
 namespace adjoin {
+
+// In the condition of a worker that is set aside, after the job's id: its failure there counts against the worker.
+inline constexpr absl::string_view kStartedElsewhere = "started elsewhere after it had failed there";
 
 struct StartFailure {
   EndCause cause = EndCause::kRankLost;  // by the report alone

@@ -20,6 +20,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/testing/test_seed.h"
+#include "coordinator/decisions/start_failures.h"
 #include "coordinator/decisions/whole_answers.h"
 #include "proto/fit_message.h"
 #include "proto/protocol.h"
@@ -355,7 +356,7 @@ class Campaign {
       const std::string& state = is->second.state();
       const bool trusted = was.state() == "set aside" && state == "ready";
       const bool doubted = was.state() == "ready" && state == "set aside" &&
-                           absl::StrContains(is->second.condition(), "started elsewhere after it had failed there");
+                           absl::StrContains(is->second.condition(), kStartedElsewhere);
       FuzzCheck(trusted || doubted || state == was.state(),
                 absl::StrCat(name, " was ", was.state(), " and, through a message of somebody else, is ", state, ": ",
                              is->second.condition()));
