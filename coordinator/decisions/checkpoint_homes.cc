@@ -19,8 +19,8 @@ constexpr absl::Duration kBetweenLooks = absl::Seconds(1);
 // messages wait.
 constexpr size_t kMostInOneTick = 20'000;
 
-// True where the OutputGroup is a worker's whose output_id is not known.
-bool IsOfOneWorker(const std::string& home) { return absl::StartsWith(home, OutputGroup({"", 0, ""})); }
+// True where the home is a worker's whose output_id is not known.
+bool IsOfOneWorker(const std::string& home) { return absl::StartsWith(home, OutputRoot{.of_one = true}.ToString()); }
 
 }  // namespace
 
@@ -33,7 +33,7 @@ std::string CheckpointHomes::InputHomeOf(const JobRecord& job) const {
   if (job.input_worker.empty()) return "";
   if (!job.input_root.empty()) return job.input_root;
   const WorkerRecord* worker = workers_.Find(job.input_worker);
-  return OutputGroup({job.input_worker, 0, worker == nullptr ? "" : worker->hello.output_id()});
+  return OutputRootOf({job.input_worker, 0, worker == nullptr ? "" : worker->hello.output_id()}).ToString();
 }
 
 bool CheckpointHomes::CouldEverStart(const JobRecord& job) const {
@@ -63,7 +63,7 @@ void CheckpointHomes::Settle(JobRecord& job) {
   job.home_workers.clear();
   for (const auto& [name, holder] : job.attempt.holders) job.home_workers.push_back(name);
   const std::string& first = job.home_workers.front();
-  job.home = OutputGroup({first, 0, workers_.At(first).hello.output_id()});
+  job.home = OutputRootOf({first, 0, workers_.At(first).hello.output_id()}).ToString();
   if (IsOfOneWorker(job.home)) alone_.insert(job.number);
 }
 
@@ -81,7 +81,7 @@ void CheckpointHomes::Return(JobRecord& job) {
 }
 
 void CheckpointHomes::OutputKnown(const std::string& worker, const std::string& output_id) {
-  const std::string alone = OutputGroup({worker, 0, ""});
+  const std::string alone = OutputRootOf({worker, 0, ""}).ToString();
   for (auto it = alone_.begin(); it != alone_.end();) {
     JobRecord* job = jobs_.Find(*it);
     if (job != nullptr && job->home == alone) {

@@ -35,7 +35,7 @@ class CheckpointHomes {
   CheckpointHomes(const CheckpointHomes&) = delete;
   CheckpointHomes& operator=(const CheckpointHomes&) = delete;
 
-  // The OutputGroup that the job has to run on; "" where any will do.
+  // The OutputRoot, as text, of the workers that the job has to run on; "" where any will do.
   std::string HomeOf(const JobRecord& job) const { return job.has_checkpoint ? job.home : InputHomeOf(job); }
   // True where the job could start, with its checkpoints, if nothing else ran.
   bool CouldEverStart(const JobRecord& job) const;
@@ -60,7 +60,7 @@ class CheckpointHomes {
   void ForgivePause(absl::Duration pause);
 
  private:
-  // The OutputGroup in which its weights are; "" where it has none there.
+  // The OutputRoot, as text, where its weights are; "" where it has none there.
   std::string InputHomeOf(const JobRecord& job) const;
   bool CouldStartOn(const JobRecord& job, const std::string& home, const std::vector<FreeSlots>& workers) const;
   void Leave(JobRecord& job);

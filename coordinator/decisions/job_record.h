@@ -151,8 +151,8 @@ struct JobRecord {
   absl::Duration not_before;  // monotonic: the backoff before the next attempt
   absl::Duration backoff;
   absl::Duration running;  // of ended attempts
-  // Where its checkpoints are: OutputGroup of the workers of its newest attempt, and their names. Empty without
-  // checkpoints.
+  // Where its checkpoints are: the OutputRoot, as text, of the workers of its newest attempt, and their names. Empty
+  // without checkpoints.
   std::string home;
   std::vector<std::string> home_workers;
   bool has_checkpoint = false;  // a rank reported one that it wrote or went on from

@@ -68,14 +68,14 @@ int FreeSlotsOf(const CandidateGroup& group) {
 std::vector<CandidateGroup> GroupsFor(const JobSpec& spec, const std::vector<FreeSlots>& free, const std::string& home,
                                       const RankNeed& need) {
   const bool any_root = !NeedsSharedOutput(spec) && home.empty();
-  using Key = std::pair<ProgramKey, OutputRootKey>;
+  using Key = std::pair<ProgramKey, OutputRoot>;
   std::map<Key, CandidateGroup> by_key;
   Key last;  // that of `group`: most workers are in one
   CandidateGroup* group = nullptr;
   for (const FreeSlots& worker : free) {
     const int room = RoomFor(worker, spec.resources(), need);
-    if (room == 0 || (!home.empty() && OutputGroup(worker) != home)) continue;
-    const Key key = {ProgramOf(worker), any_root ? OutputRootKey() : OutputRootOf(worker)};
+    if (room == 0 || (!home.empty() && OutputRootOf(worker).ToString() != home)) continue;
+    const Key key = {ProgramOf(worker), any_root ? OutputRoot() : OutputRootOf(worker)};
     if (group == nullptr || key != last) group = &by_key[last = key];
     group->push_back({worker.worker, worker.slots, room});
   }

@@ -105,8 +105,8 @@ TEST(AssignTest, AJobStaysWhereItsCheckpointsAre) {
   EXPECT_THAT(Assigned(Job(2, true), kNodes, {"gone", "gone"}, "one"), Each(AnyOf("a", "c")));
   EXPECT_EQ(Assigned(Job(2, true), kNodes, {"gone", "gone"}, "one").size(), 2);
   EXPECT_THAT(Assigned(Job(2, true), {{"b", 2, "two"}}, {"c", "c"}, "one"), ElementsAre());
-  EXPECT_THAT(Assigned(Job(2, true), kNodes, {}, OutputGroup(kNodes[3])), ElementsAre("d", "d"));
-  EXPECT_THAT(Assigned(Job(2, true), {{"d", 2, "one"}}, {}, OutputGroup(kNodes[3])), ElementsAre());
+  EXPECT_THAT(Assigned(Job(2, true), kNodes, {}, OutputRootOf(kNodes[3]).ToString()), ElementsAre("d", "d"));
+  EXPECT_THAT(Assigned(Job(2, true), {{"d", 2, "one"}}, {}, OutputRootOf(kNodes[3]).ToString()), ElementsAre());
 }
 
 TEST(AssignTest, AJobWithoutSharedFilesGoesWhereItsWeightsAre) {

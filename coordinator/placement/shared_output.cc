@@ -17,20 +17,18 @@ bool KeepsCheckpoints(const JobSpec& spec) {
 }
 
 // No output_id has a blank.
-std::string OutputGroup(const FreeSlots& worker) {
-  return worker.output_id.empty() ? absl::StrCat("only ", worker.worker) : std::string(worker.output_id);
-}
+std::string OutputRoot::ToString() const { return absl::StrCat(of_one ? "only " : "", name); }
 
-OutputRootKey OutputRootOf(const FreeSlots& worker) {
-  const bool alone = worker.output_id.empty();
-  return {alone, alone ? worker.worker : worker.output_id};
+OutputRoot OutputRootOf(const FreeSlots& worker) {
+  const bool of_one = worker.output_id.empty();
+  return {of_one, of_one ? worker.worker : worker.output_id};
 }
 
 std::vector<std::vector<FreeSlots>> GroupsByOutputRoot(const std::vector<FreeSlots>& workers) {
-  std::map<OutputRootKey, std::vector<FreeSlots>> by_name;
-  for (const FreeSlots& worker : workers) by_name[OutputRootOf(worker)].push_back(worker);
+  std::map<OutputRoot, std::vector<FreeSlots>> by_root;
+  for (const FreeSlots& worker : workers) by_root[OutputRootOf(worker)].push_back(worker);
   std::vector<std::vector<FreeSlots>> groups;
-  for (auto& [name, members] : by_name) groups.push_back(std::move(members));
+  for (auto& [root, members] : by_root) groups.push_back(std::move(members));
   return groups;
 }
 

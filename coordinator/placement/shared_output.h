@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -24,15 +24,21 @@ bool NeedsSharedOutput(const JobSpec& spec);
 // root can read.
 bool KeepsCheckpoints(const JobSpec& spec);
 
-// Names the workers that share this worker's output root: its output_id, or a name of its own while that is not known.
-std::string OutputGroup(const FreeSlots& worker);
+// An output root, equal for the workers that share it. Those with an output_id come first. The worker's texts outlive
+// it.
+struct OutputRoot {
+  bool of_one = false;          // no output_id is known: nobody else is known to share it
+  absl::string_view name = "";  // the output_id, or the worker's name
+  // "ID" or "only WORKER", as jobs keep it (JobRecord::home).
+  std::string ToString() const;
+  friend bool operator==(const OutputRoot& a, const OutputRoot& b) { return a.of_one == b.of_one && a.name == b.name; }
+  friend bool operator<(const OutputRoot& a, const OutputRoot& b) {
+    return std::tie(a.of_one, a.name) < std::tie(b.of_one, b.name);
+  }
+};
+OutputRoot OutputRootOf(const FreeSlots& worker);
 
-// Equal for workers of one OutputGroup. The worker's texts outlive it.
-using OutputRootKey = std::pair<bool, absl::string_view>;
-OutputRootKey OutputRootOf(const FreeSlots& worker);
-
-// The workers by OutputGroup: in the order of output_ids; then those whose output_id is not known, each alone in its
-// group.
+// The workers by OutputRoot, in its order.
 std::vector<std::vector<FreeSlots>> GroupsByOutputRoot(const std::vector<FreeSlots>& workers);
 
 // True where all of `workers` are known to share one output root, so that only the number of slots counts.

@@ -31,7 +31,8 @@ JobSpec Job(uint32_t ranks, bool checkpoints) {
 const std::vector<FreeSlots> kNodes = {{"a", 2, "one"}, {"b", 2, "two"}, {"c", 2, "one"}, {"d", 3, ""}, {"e", 3, ""}};
 
 TEST(SharedOutputTest, WorkersAreGroupedByOutputRoot) {
-  EXPECT_EQ(OutputGroup(kNodes[0]), "one");
+  EXPECT_EQ(OutputRootOf(kNodes[0]).ToString(), "one");
+  EXPECT_EQ(OutputRootOf(kNodes[3]).ToString(), "only d");
   std::vector<std::string> names;
   for (const std::vector<FreeSlots>& group : GroupsByOutputRoot(kNodes)) {
     names.emplace_back();
