@@ -45,11 +45,13 @@ void* NativeHandleOf(const Stream& stream, long otherwise) {
 }
 inline void* NativeHandleOf(const c10::Stream& stream) { return NativeHandleOf(stream, 0); }
 
-// Whether backward passes that this thread begins may run in other threads. Nothing to do in 1.13, which cannot be
-// told.
-inline void AllowBackwardInOtherThreads(bool allow) {
+// From now on backward passes that this thread begins run in it, also where their tensors are on a device: LibTorch
+// would give them to one thread per device. The movements of two ranks that share a device would then wait for each
+// other in one thread, and a rank's deadlines and its current stream would not be those of the thread that computes.
+// Nothing to do with LibTorch 1.13, which cannot be told, and for the CPU, whose passes never leave their thread.
+inline void RunBackwardInThisThread() {
 #if ADJOIN_LIBTORCH_IS(2, 6)
-  c10::AutogradState::get_tls_state().set_multithreading_enabled(allow);
+  c10::AutogradState::get_tls_state().set_multithreading_enabled(false);
 #endif
 }
 

@@ -12,7 +12,7 @@
 //
 // On a device, times are those of its work: it is waited for wherever the layer changes, so a measured step takes
 // longer than others. Before LibTorch 2 the backward pass of a device runs in a thread of LibTorch's own
-// (autograd_threads.h), and its times are none of the layers'.
+// (RunBackwardInThisThread), and its times are none of the layers'.
 //
 // Where the communicator records (SpanRecorder), so does this: a span for each time that a layer runs.
 //

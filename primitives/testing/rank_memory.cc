@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "base/status_macros.h"
-#include "primitives/autograd_threads.h"
 #include "primitives/device/device.h"
 #include "primitives/exact_arithmetic.h"
+#include "primitives/libtorch_versions.h"
 #include "primitives/tensor_device.h"
 #include "primitives/testing/fake_backend.h"
 
