@@ -7,6 +7,7 @@ Counts test cases, as the tests' XML reports name them. A test that failed witho
 too long, did not build) counts as one failed case, and so does one of which no case was run: its filter names none.
 Names what failed, on lines that begin with "failed: ". Exits with 1 where any failed.
 """
+import itertools
 import json
 import sys
 import urllib.parse
@@ -49,16 +50,13 @@ def read_report(path):
         return None
 
 
-def cases_of(report, failed_names=None):
-    """Passed, failed and skipped cases of an XML report; none if it cannot be read. The names of those that failed are
-    added to `failed_names`."""
+def count_cases(roots, failed_names):
+    """Passed, failed and skipped cases of reports. The names of those that failed are added to `failed_names`."""
     passed = failed = skipped = 0
-    root = read_report(report)
-    for case in root.iter("testcase") if root is not None else ():
+    for case in itertools.chain.from_iterable(root.iter("testcase") for root in roots):
         if case.find("failure") is not None or case.find("error") is not None:
             failed += 1
-            if failed_names is not None:
-                failed_names.append(".".join(filter(None, (case.get("classname"), case.get("name")))))
+            failed_names.append(".".join(filter(None, (case.get("classname"), case.get("name")))))
         elif case.find("skipped") is not None or case.get("status") == "notrun":
             skipped += 1
         else:
@@ -66,15 +64,17 @@ def cases_of(report, failed_names=None):
     return passed, failed, skipped
 
 
+def cases_of(report):
+    """Passed, failed and skipped cases of an XML report; none if it cannot be read."""
+    root = read_report(report)
+    return count_cases([] if root is None else [root], [])
+
+
 def reports_of(result):
-    """The paths of the XML reports of one test."""
-    return [urllib.request.url2pathname(urllib.parse.urlparse(output["uri"]).path)
-            for output in result.get("testActionOutput", []) if output["name"] == "test.xml"]
-
-
-def cases(reports, failed_names):
-    """Passed, failed and skipped cases that the reports name; as cases_of."""
-    return [sum(counts) for counts in zip((0, 0, 0), *(cases_of(report, failed_names) for report in reports))]
+    """The roots of the XML reports of one test, of those that can be read."""
+    paths = [urllib.request.url2pathname(urllib.parse.urlparse(output["uri"]).path)
+             for output in result.get("testActionOutput", []) if output["name"] == "test.xml"]
+    return [root for root in map(read_report, paths) if root is not None]
 
 
 def main():
@@ -93,16 +93,15 @@ def main():
         reached += 1
         failed_names = []
         reports = reports_of(result)
-        case_counts = cases(reports, failed_names)
+        case_counts = count_cases(reports, failed_names)
         failures += [f"{label}: {name}" for name in failed_names]
         passed += case_counts[0]
         failed += case_counts[1]
         skipped += case_counts[2]
-        has_report = any(read_report(report) is not None for report in reports)
-        if has_report:
+        if reports:
             cases_by_label[label] = cases_by_label.get(label, 0) + sum(case_counts)
         if result["status"] in ("PASSED", "FLAKY"):
-            passed += 0 if has_report else 1
+            passed += 0 if reports else 1
             continue
         not_passed.add(label)
         if case_counts[1] == 0:
