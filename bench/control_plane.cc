@@ -14,6 +14,7 @@
 #include <atomic>
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <sstream>
@@ -338,6 +339,27 @@ void PrintDecisions(const Flags& flags) {
   PrintTimes("deciding whether deadlines have passed (likewise)", decisions.tick);
 }
 
+// What was measured beside some who watch. First they only do that, then users submit, then jobs are cancelled.
+struct Beside {
+  absl::Time begin = absl::Now(), submitting, cancelling, end;
+  std::vector<double> submits;
+  double seconds = 0;  // of all submissions together
+};
+
+// `submitted` is called between the submissions and the cancellations. Errors: kCancelled (a signal came first).
+absl::Status MeasureBeside(ControlPlane& plane, const Flags& flags, const StopSignal& stop,
+                           const std::function<void()>& submitted, Beside& beside) {
+  ADJOIN_RETURN_IF_ERROR(Pause(stop, flags.seconds));
+  beside.submitting = absl::Now();
+  ADJOIN_ASSIGN_OR_RETURN(beside.submits, plane.Submit(flags.jobs / 10, &beside.seconds));
+  submitted();
+  beside.cancelling = absl::Now();
+  ADJOIN_RETURN_IF_ERROR(plane.CancelRunning(flags.decisions));
+  ADJOIN_RETURN_IF_ERROR(Pause(stop, 2));  // for the last of them to start
+  beside.end = absl::Now();
+  return absl::OkStatus();
+}
+
 absl::Status Run(const Flags& flags, const StopSignal& stop) {
   std::cout << flags.workers << " workers in " << flags.processes << " processes, " << flags.jobs
             << " jobs in the queue, " << flags.users << " users\n\n";
@@ -346,7 +368,7 @@ absl::Status Run(const Flags& flags, const StopSignal& stop) {
   const double empty = Memory(plane.coordinator(), "VmRSS:");
   ADJOIN_RETURN_IF_ERROR(plane.StartWorkers());
   const double connected = Memory(plane.coordinator(), "VmRSS:");
-  double seconds = 0, seconds_watched = 0, seconds_seen = 0;
+  double seconds = 0;
   ADJOIN_RETURN_IF_ERROR(plane.Submit(flags.workers, &seconds).status());
   const absl::Time submitting = absl::Now();
   ADJOIN_ASSIGN_OR_RETURN(std::vector<double> submits, plane.Submit(flags.jobs, &seconds));
@@ -361,20 +383,14 @@ absl::Status Run(const Flags& flags, const StopSignal& stop) {
     running += job.state() == RUNNING ? 1 : 0;
     waiting += job.state() == PENDING ? 1 : 0;
   }
-  const absl::Time watched = absl::Now();
+  Beside watched;
   std::vector<std::string> jobs;
   for (const JobSummary& job : list.job()) jobs.push_back(job.job_id());
   JobWatchers watchers(
       {[&] { return NewStub(plane.address()); }, [&] { return plane.List().status(); }, flags.listers, flags.followers},
       jobs);
-  ADJOIN_RETURN_IF_ERROR(Pause(stop, flags.seconds));
-  const absl::Time both = absl::Now();
-  ADJOIN_ASSIGN_OR_RETURN(std::vector<double> submits_watched, plane.Submit(flags.jobs / 10, &seconds_watched));
-  watchers.Stop();
-  const absl::Time cancelling = absl::Now();
-  ADJOIN_RETURN_IF_ERROR(plane.CancelRunning(flags.decisions));
-  ADJOIN_RETURN_IF_ERROR(Pause(stop, 2));  // for the last of them to start
-  const absl::Time cancelled = absl::Now();
+  const auto stop_watching = [&watchers] { watchers.Stop(); };  // the cancellations are measured alone
+  ADJOIN_RETURN_IF_ERROR(MeasureBeside(plane, flags, stop, stop_watching, watched));
 
   // Once more with pages: first one page alone, then all of them.
   std::vector<std::string> shown;
@@ -390,18 +406,13 @@ absl::Status Run(const Flags& flags, const StopSignal& stop) {
     one.Stop();
     opened_alone = one.TakeTimes().opened;
   }
-  const absl::Time opening = absl::Now();
+  Beside seen;
   OpenPages pages({plane.page_port(), flags.pages, shown});
   std::cerr << "pages are open at http://127.0.0.1:" << plane.page_port() << "/ for " << flags.seconds << " s\n";
-  ADJOIN_RETURN_IF_ERROR(Pause(stop, flags.seconds));
-  const absl::Time opened = absl::Now();
-  ADJOIN_ASSIGN_OR_RETURN(std::vector<double> submits_seen, plane.Submit(flags.jobs / 10, &seconds_seen));
-  const absl::Time cancelling_seen = absl::Now();
-  ADJOIN_RETURN_IF_ERROR(plane.CancelRunning(flags.decisions));
-  ADJOIN_RETURN_IF_ERROR(Pause(stop, 2));
-  const absl::Time end = absl::Now();
+  const auto stay_open = [] {};
+  ADJOIN_RETURN_IF_ERROR(MeasureBeside(plane, flags, stop, stay_open, seen));
   pages.Stop();
-  const OpenPages::Times seen = pages.TakeTimes();
+  const OpenPages::Times times = pages.TakeTimes();
   const double most = Memory(plane.coordinator(), "VmHWM:");
   const ControlPlane::WorkersSaw saw = plane.StopWorkers();
 
@@ -409,30 +420,32 @@ absl::Status Run(const Flags& flags, const StopSignal& stop) {
                                flags.jobs / seconds, seconds, running, waiting, saw.lost);
   std::cout << absl::StrFormat(
       "beside %d who list and %d who follow: %.0f a second; %d updates came, %d listings failed\n", flags.listers,
-      flags.followers, flags.jobs / 10 / seconds_watched, watchers.updates(), watchers.failed());
+      flags.followers, flags.jobs / 10 / watched.seconds, watchers.updates(), watchers.failed());
   std::cout << absl::StrFormat("beside %d open pages: %.0f a second; %d views came, %d requests failed %s\n",
-                               flags.pages, flags.jobs / 10 / seconds_seen, seen.opened.size() + seen.refreshed.size(),
-                               seen.failed, seen.failure);
+                               flags.pages, flags.jobs / 10 / seen.seconds,
+                               times.opened.size() + times.refreshed.size(), times.failed, times.failure);
   std::cout << absl::StrFormat(
       "memory of the coordinator, MiB: %.0f empty, %.0f with workers, %.0f with the queue, %.0f at most\n\n", empty,
       connected, queued, most);
   std::cout << "| ms | count | median | 99% | most |\n|---|--:|--:|--:|--:|\n";
   PrintTimes("submit, until it is acknowledged", submits);
-  PrintTimes("the same beside those who list and follow", submits_watched);
-  PrintTimes("the same beside open pages", submits_seen);
+  PrintTimes("the same beside those who list and follow", watched.submits);
+  PrintTimes("the same beside open pages", seen.submits);
   PrintTimes("heartbeat, until it is acknowledged: nobody asks", saw.heartbeat.Between(quiet, listing));
   PrintTimes("the same while users submit", saw.heartbeat.Between(submitting, quiet));
-  PrintTimes("the same while others list and follow", saw.heartbeat.Between(watched, both));
-  PrintTimes("the same while users submit, list and follow", saw.heartbeat.Between(both, cancelling));
-  PrintTimes("the same while pages are open", saw.heartbeat.Between(opening, opened));
-  PrintTimes("the same while pages are open and users submit", saw.heartbeat.Between(opened, cancelling_seen));
-  PrintTimes("a job's end on a worker to the next one's start there", saw.restart.Between(cancelling, cancelled));
-  PrintTimes("the same beside open pages", saw.restart.Between(cancelling_seen, end));
+  PrintTimes("the same while others list and follow", saw.heartbeat.Between(watched.begin, watched.submitting));
+  PrintTimes("the same while users submit, list and follow",
+             saw.heartbeat.Between(watched.submitting, watched.cancelling));
+  PrintTimes("the same while pages are open", saw.heartbeat.Between(seen.begin, seen.submitting));
+  PrintTimes("the same while pages are open and users submit", saw.heartbeat.Between(seen.submitting, seen.cancelling));
+  PrintTimes("a job's end on a worker to the next one's start there",
+             saw.restart.Between(watched.cancelling, watched.end));
+  PrintTimes("the same beside open pages", saw.restart.Between(seen.cancelling, seen.end));
   PrintTimes("all jobs listed, alone", {list_seconds});
   PrintTimes("the same beside those who list and follow", watchers.listings());
   PrintTimes("the page opened, files and jobs, alone", opened_alone);
-  PrintTimes("pages opened, all at once", seen.opened);
-  PrintTimes("a view of theirs loaded again", seen.refreshed);
+  PrintTimes("pages opened, all at once", times.opened);
+  PrintTimes("a view of theirs loaded again", times.refreshed);
   PrintDecisions(flags);
   return absl::OkStatus();
 }
