@@ -27,11 +27,7 @@ absl::StatusOr<Layout> Gathered(const Layout& x, const Layout& y, int axis) {
   for (int dim = 0; dim < x.dims(); ++dim) {
     bool split = false;
     for (const Placement& placement : placements) split = split || placement == Placement::Split(dim);
-    if (!split) continue;
-    const std::vector<int64_t>& boundaries = (dim == changed ? y : x).Boundaries(dim);
-    for (std::size_t part = 0; part + 1 < boundaries.size(); ++part) {
-      cuts[dim].push_back(boundaries[part + 1] - boundaries[part]);
-    }
+    if (split) cuts[dim] = PartSizes(dim == changed ? y : x, dim);
   }
   return Layout::Create(x.shape(), x.dtype(), x.mesh(), std::move(placements), std::move(cuts));
 }

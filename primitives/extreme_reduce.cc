@@ -21,15 +21,7 @@ absl::StatusOr<Layout> Reduced(const Layout& x, ReduceOp reduce) {
     }
     placement = Placement::Broadcast();
   }
-  Layout::Cuts cuts;
-  for (int dim = 0; dim < x.dims(); ++dim) {
-    if (x.AxesOf(dim).empty()) continue;
-    const std::vector<int64_t>& boundaries = x.Boundaries(dim);
-    for (std::size_t part = 0; part + 1 < boundaries.size(); ++part) {
-      cuts[dim].push_back(boundaries[part + 1] - boundaries[part]);
-    }
-  }
-  return Layout::Create(x.shape(), x.dtype(), x.mesh(), std::move(placements), std::move(cuts));
+  return x.WithPlacements(std::move(placements));
 }
 
 absl::StatusOr<std::shared_ptr<Movement>> CreateReduction(Communicator* communicator, const Layout& x, ReduceOp reduce,

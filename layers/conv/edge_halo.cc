@@ -6,7 +6,6 @@
 
 #include "base/status_macros.h"
 #include "layers/conv/edge_roles.h"
-#include "layers/rules/rule_checks.h"
 #include "primitives/geometry/edge_window.h"
 #include "primitives/geometry/window.h"
 

@@ -6,7 +6,6 @@
 
 #include "base/status_macros.h"
 #include "layers/rules/layout_like.h"
-#include "layers/rules/rule_checks.h"
 #include "primitives/geometry/dtype.h"
 
 namespace adjoin {

@@ -4,7 +4,6 @@
 
 #include "base/status_macros.h"
 #include "layers/rules/broadcast_layout.h"
-#include "layers/rules/rule_checks.h"
 
 namespace adjoin {
 

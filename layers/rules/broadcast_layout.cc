@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "layers/rules/rule_checks.h"
-
 namespace adjoin {
 namespace {
 

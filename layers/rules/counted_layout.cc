@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "base/status_macros.h"
-#include "layers/rules/rule_checks.h"
 #include "primitives/geometry/mesh.h"
 
 namespace adjoin {

@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "layers/rules/rule_checks.h"
-
 namespace adjoin {
 
 absl::StatusOr<Layout> LayoutLike(const Layout& x, std::vector<int64_t> shape, const std::set<int>& even,

@@ -154,11 +154,10 @@ LayoutPlan ToProto(const Layout& layout) {
   const Layout balanced =
       Layout::Create(layout.shape(), layout.dtype(), layout.mesh().WithWeights(nullptr), layout.placements()).value();
   for (int dim = 0; dim < layout.dims(); ++dim) {
-    const std::vector<int64_t>& boundaries = layout.Boundaries(dim);
-    if (boundaries == balanced.Boundaries(dim)) continue;
+    if (layout.Boundaries(dim) == balanced.Boundaries(dim)) continue;
     Cut* cut = message.add_cut();
     cut->set_dim(dim);
-    for (int64_t part = 0; part < layout.Parts(dim); ++part) cut->add_size(boundaries[part + 1] - boundaries[part]);
+    for (int64_t size : PartSizes(layout, dim)) cut->add_size(size);
   }
   return message;
 }

@@ -7,13 +7,6 @@
 
 namespace adjoin {
 
-std::vector<int64_t> PartSizes(const Layout& layout, int dim) {
-  const std::vector<int64_t>& boundaries = layout.Boundaries(dim);
-  std::vector<int64_t> sizes;
-  for (size_t part = 0; part + 1 < boundaries.size(); ++part) sizes.push_back(boundaries[part + 1] - boundaries[part]);
-  return sizes;
-}
-
 absl::Status CheckDims(int64_t dims) {
   if (dims <= kMaxDims) return absl::OkStatus();
   return InvalidSpec("a tensor of ", dims, " dims; at most ", kMaxDims, " are possible");

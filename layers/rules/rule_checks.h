@@ -15,9 +15,6 @@
 
 namespace adjoin {
 
-// The sizes of the parts of a dim, in order.
-std::vector<int64_t> PartSizes(const Layout& layout, int dim);
-
 // The greatest number of elements of one tensor, 64 GiB of float32 on each of 4096 ranks: bytes, also of a copy on
 // every rank, and sums of a few tensors stay within 64 bits.
 inline constexpr int64_t kMaxElements = int64_t{1} << 46;

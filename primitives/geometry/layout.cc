@@ -96,8 +96,8 @@ std::vector<int64_t> NestedProportionalSizes(int64_t extent, const Mesh& mesh, c
 }
 
 // The sizes of `dim`'s parts: what `cuts` says, checked, or balanced. `axes`: those of the mesh that split it.
-absl::StatusOr<std::vector<int64_t>> PartSizes(int dim, int64_t extent, const Mesh& mesh, const std::vector<int>& axes,
-                                               const Layout::Cuts& cuts) {
+absl::StatusOr<std::vector<int64_t>> CutDim(int dim, int64_t extent, const Mesh& mesh, const std::vector<int>& axes,
+                                            const Layout::Cuts& cuts) {
   std::vector<int64_t> axis_sizes;
   for (const int axis : axes) axis_sizes.push_back(mesh.shape()[axis]);
   auto it = cuts.find(dim);
@@ -199,7 +199,7 @@ absl::StatusOr<Layout> Layout::Create(std::vector<int64_t> shape, DType dtype, M
       layout.boundaries_.push_back({0, layout.shape_[dim]});
       continue;
     }
-    ADJOIN_ASSIGN_OR_RETURN(std::vector<int64_t> sizes, PartSizes(dim, layout.shape_[dim], layout.mesh_, axes, cuts));
+    ADJOIN_ASSIGN_OR_RETURN(std::vector<int64_t> sizes, CutDim(dim, layout.shape_[dim], layout.mesh_, axes, cuts));
     layout.boundaries_.push_back(BoundariesOf(sizes));
   }
   return layout;
@@ -288,12 +288,17 @@ absl::StatusOr<Layout> Layout::WithShape(std::vector<int64_t> shape) const {
   }
   Cuts cuts;
   for (int dim = 0; dim < dims(); ++dim) {
-    if (shape[dim] != shape_[dim] || AxesOf(dim).empty()) continue;
-    for (int64_t part = 0; part < Parts(dim); ++part) {
-      cuts[dim].push_back(boundaries_[dim][part + 1] - boundaries_[dim][part]);
-    }
+    if (shape[dim] == shape_[dim] && !AxesOf(dim).empty()) cuts[dim] = PartSizes(*this, dim);
   }
   return Create(std::move(shape), dtype_, mesh_, placements_, std::move(cuts));
+}
+
+absl::StatusOr<Layout> Layout::WithPlacements(std::vector<Placement> placements) const {
+  Cuts cuts;
+  for (int dim = 0; dim < dims(); ++dim) {
+    if (!AxesOf(dim).empty()) cuts[dim] = PartSizes(*this, dim);
+  }
+  return Create(shape_, dtype_, mesh_, std::move(placements), std::move(cuts));
 }
 
 Layout Layout::WithDType(DType dtype) const {
@@ -309,13 +314,16 @@ std::string Layout::ToString() const {
     std::vector<int64_t> axis_sizes;
     for (int axis : AxesOf(dim)) axis_sizes.push_back(mesh_.shape()[axis]);
     if (boundaries_[dim] == BoundariesOf(NestedBalancedSizes(shape_[dim], axis_sizes))) continue;
-    std::vector<int64_t> sizes;
-    for (int64_t part = 0; part < Parts(dim); ++part) {
-      sizes.push_back(boundaries_[dim][part + 1] - boundaries_[dim][part]);
-    }
-    absl::StrAppend(&text, " cut ", dim, ":", absl::StrJoin(sizes, ","));
+    absl::StrAppend(&text, " cut ", dim, ":", absl::StrJoin(PartSizes(*this, dim), ","));
   }
   return text;
+}
+
+std::vector<int64_t> PartSizes(const Layout& layout, int dim) {
+  const std::vector<int64_t>& boundaries = layout.Boundaries(dim);
+  std::vector<int64_t> sizes;
+  for (size_t part = 0; part + 1 < boundaries.size(); ++part) sizes.push_back(boundaries[part + 1] - boundaries[part]);
+  return sizes;
 }
 
 bool operator==(const Layout& a, const Layout& b) {

@@ -98,6 +98,9 @@ class Layout {
   // The same mesh and placements for another shape with the same number of dims; split dims whose extent changed are
   // cut as Create cuts absent ones. Errors: kInvalidArgument (another number of dims, a negative extent).
   absl::StatusOr<Layout> WithShape(std::vector<int64_t> shape) const;
+  // The same shape, mesh and parts with other placements, which split the same dims into as many parts. Errors: as
+  // Create.
+  absl::StatusOr<Layout> WithPlacements(std::vector<Placement> placements) const;
   Layout WithDType(DType dtype) const;
 
   // "float32 64x1x28x28 on 1x1x2x2 [0 1 2 3] S(0) S(1) S(2) S(3)"; cuts that are not balanced follow: "cut 2:9,19".
@@ -115,6 +118,9 @@ class Layout {
   std::vector<Placement> placements_;
   std::vector<std::vector<int64_t>> boundaries_;  // per tensor dim
 };
+
+// The sizes of the parts of a dim, in order, as Layout::Cuts has them.
+std::vector<int64_t> PartSizes(const Layout& layout, int dim);
 
 }  // namespace adjoin
 

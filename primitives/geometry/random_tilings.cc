@@ -66,9 +66,7 @@ std::pair<Layout, Layout> RandomTiling(Draw& draw, const Mesh& mesh, bool only_o
       cuts[d] = draw.Sizes(kept.shape()[d], even.Parts(d));
       continue;
     }
-    for (int64_t part = 0; part < kept.Parts(d); ++part) {
-      cuts[d].push_back(kept.Boundaries(d)[part + 1] - kept.Boundaries(d)[part]);
-    }
+    cuts[d] = PartSizes(kept, d);
   }
   return {x, Layout::Create(kept.shape(), dtype, mesh, std::move(placements), std::move(cuts)).value()};
 }

@@ -23,9 +23,7 @@ absl::StatusOr<Layout> RotatedParts(const Layout& layout, int dim, int64_t by) {
   rotated = rotated.WithWeights(mesh.weights());
   Layout::Cuts cuts;
   for (int d = 0; d < layout.dims(); ++d) {
-    if (layout.AxesOf(d).empty()) continue;
-    const std::vector<int64_t>& boundaries = layout.Boundaries(d);
-    for (int64_t i = 0; i < layout.Parts(d); ++i) cuts[d].push_back(boundaries[i + 1] - boundaries[i]);
+    if (!layout.AxesOf(d).empty()) cuts[d] = PartSizes(layout, d);
   }
   return Layout::Create(layout.shape(), layout.dtype(), std::move(rotated), layout.placements(), std::move(cuts));
 }

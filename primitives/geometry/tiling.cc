@@ -30,14 +30,6 @@ DimView Read(Interval outputs, int64_t n) {
   return view;
 }
 
-std::vector<int64_t> PartSizes(const Layout& layout, int dim) {
-  std::vector<int64_t> sizes;
-  for (int64_t part = 0; part < layout.Parts(dim); ++part) {
-    sizes.push_back(layout.Boundaries(dim)[part + 1] - layout.Boundaries(dim)[part]);
-  }
-  return sizes;
-}
-
 absl::Status CheckShapes(absl::string_view what, const Layout& x, const std::vector<int64_t>& shape) {
   const auto refuse = [&](const std::string& why) {
     return absl::InvalidArgumentError(

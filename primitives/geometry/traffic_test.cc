@@ -7,6 +7,7 @@
 #include <numeric>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/testing/test_seed.h"
@@ -61,17 +62,10 @@ std::vector<int64_t> RandomShape(Draw& draw) {
 Layout WithReductions(Draw& draw, const Layout& layout) {
   const ReduceOp reduce = static_cast<ReduceOp>(draw.Between(0, 2));
   std::vector<Placement> placements = layout.placements();
-  Layout::Cuts cuts;
   for (Placement& placement : placements) {
     if (placement.kind == Placement::Kind::kPartial) placement.reduce = reduce;
   }
-  for (int dim = 0; dim < layout.dims(); ++dim) {
-    if (layout.AxesOf(dim).empty()) continue;
-    for (int64_t part = 0; part < layout.Parts(dim); ++part) {
-      cuts[dim].push_back(layout.Boundaries(dim)[part + 1] - layout.Boundaries(dim)[part]);
-    }
-  }
-  return *Layout::Create(layout.shape(), layout.dtype(), layout.mesh(), placements, cuts);
+  return *layout.WithPlacements(std::move(placements));
 }
 
 // One with more ranks than RandomMesh has.

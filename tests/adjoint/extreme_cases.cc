@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 #include <random>
+#include <utility>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/allclose.h>
@@ -152,14 +153,7 @@ bool Near(const at::Tensor& a, const at::Tensor& b, double tolerance) {
 Layout WithPlacements(const Layout& layout, const std::function<Placement(Placement)>& change) {
   std::vector<Placement> placements;
   for (const Placement& placement : layout.placements()) placements.push_back(change(placement));
-  Layout::Cuts cuts;
-  for (int dim = 0; dim < layout.dims(); ++dim) {
-    if (layout.AxesOf(dim).empty()) continue;
-    for (int64_t part = 0; part < layout.Parts(dim); ++part) {
-      cuts[dim].push_back(layout.Boundaries(dim)[part + 1] - layout.Boundaries(dim)[part]);
-    }
-  }
-  return *Layout::Create(layout.shape(), layout.dtype(), layout.mesh(), placements, cuts);
+  return *layout.WithPlacements(std::move(placements));
 }
 
 ExtremeCase ExtremeCaseOf(Draw& draw, const Layout& from, const Layout& to, ReduceOp reduce, int ranks) {

@@ -72,21 +72,10 @@ std::vector<int64_t> RandomShape(Draw& draw, int64_t least_dims, int64_t most_di
   return shape;
 }
 
-Layout::Cuts CutsOf(const Layout& layout) {
-  Layout::Cuts cuts;
-  for (int dim = 0; dim < layout.dims(); ++dim) {
-    if (layout.AxesOf(dim).empty()) continue;
-    for (int64_t part = 0; part < layout.Parts(dim); ++part) {
-      cuts[dim].push_back(layout.Boundaries(dim)[part + 1] - layout.Boundaries(dim)[part]);
-    }
-  }
-  return cuts;
-}
-
 Layout WithPlacements(const Layout& layout, const std::function<Placement(Placement)>& change) {
   std::vector<Placement> placements = layout.placements();
   for (Placement& placement : placements) placement = change(placement);
-  return *Layout::Create(layout.shape(), layout.dtype(), layout.mesh(), placements, CutsOf(layout));
+  return *layout.WithPlacements(std::move(placements));
 }
 
 }  // namespace

@@ -22,23 +22,15 @@ Layout RandomlyCut(Draw& draw, const std::vector<int64_t>& shape, DType dtype, c
   return *Layout::Create(shape, dtype, mesh, placements, cuts);
 }
 
-std::vector<int64_t> SizesOf(const Layout& layout, int dim) {
-  std::vector<int64_t> sizes;
-  for (int64_t part = 0; part < layout.Parts(dim); ++part) {
-    sizes.push_back(layout.Boundaries(dim)[part + 1] - layout.Boundaries(dim)[part]);
-  }
-  return sizes;
-}
-
 // `coarse` with one more axis, which was B, splitting `dim` inside its parts.
 Layout SplitInside(Draw& draw, const Layout& coarse, int axis, int dim) {
   std::vector<Placement> placements = coarse.placements();
   placements[axis] = Placement::Split(dim);
   Layout::Cuts cuts;
   for (int d = 0; d < coarse.dims(); ++d) {
-    if (d != dim && !coarse.AxesOf(d).empty()) cuts[d] = SizesOf(coarse, d);
+    if (d != dim && !coarse.AxesOf(d).empty()) cuts[d] = PartSizes(coarse, d);
   }
-  for (int64_t whole : SizesOf(coarse, dim)) {
+  for (int64_t whole : PartSizes(coarse, dim)) {
     for (int64_t size : draw.Sizes(whole, coarse.mesh().shape()[axis])) cuts[dim].push_back(size);
   }
   return *Layout::Create(coarse.shape(), coarse.dtype(), coarse.mesh(), placements, cuts);
@@ -69,7 +61,7 @@ LayoutPair RandomBroadcast(Draw& draw, const std::vector<int64_t>& shape, const 
   const Layout to = RandomlyCut(draw, shape, dtype, mesh, placements);
   Layout::Cuts cuts;
   for (int dim = 0; dim < to.dims(); ++dim) {
-    if (!to.AxesOf(dim).empty()) cuts[dim] = SizesOf(to, dim);
+    if (!to.AxesOf(dim).empty()) cuts[dim] = PartSizes(to, dim);
   }
   return {*Layout::Create(shape, dtype, *Mesh::Create(from_shape, from_ranks), placements, cuts), to};
 }
