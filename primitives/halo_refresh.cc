@@ -1,6 +1,5 @@
 #include "primitives/halo_refresh.h"
 
-#include <sstream>
 #include <utility>
 
 #include <ATen/MemoryOverlap.h>
@@ -15,8 +14,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "primitives/comm/channel.h"
 #include "primitives/geometry/dtype.h"
 #include "primitives/geometry/fingerprint.h"
+#include "primitives/moved_tensor.h"
 #include "primitives/status_exception.h"
 #include "primitives/tensor_device.h"
 #include "primitives/torch_dtype.h"
@@ -49,25 +50,6 @@ void CopyCells(const std::vector<Transfer>& transfers, const at::Tensor& from, c
   for (const Transfer& transfer : transfers) {
     for (const Region& region : transfer.regions) CellsIn(onto, region).copy_(CellsIn(from, region));
   }
-}
-
-Buffer WholeBuffer(const at::Tensor& tensor, MemoryKind kind) {
-  Buffer buffer;
-  buffer.kind = kind;
-  buffer.data = tensor.data_ptr();
-  buffer.bytes = tensor.nbytes();
-  buffer.keepalive = std::make_shared<at::Tensor>(tensor);
-  return buffer;
-}
-
-std::string TensorText(c10::ScalarType type, at::IntArrayRef shape) {
-  std::ostringstream text;
-  text << c10::toString(type) << " " << shape;
-  return text.str();
-}
-
-std::string NameOf(const HaloRefresh::Options& options) {
-  return absl::StrCat("operator ", options.id, options.name.empty() ? "" : absl::StrCat(" (", options.name, ")"));
 }
 
 absl::Status CheckCreate(const Communicator& communicator, const Layout& x, const HaloRefresh::Options& options) {
@@ -148,10 +130,13 @@ absl::StatusOr<std::shared_ptr<HaloRefresh>> HaloRefresh::Create(Communicator* c
   };
   absl::StatusOr<std::shared_ptr<HaloRefresh>> made = create();
   if (made.ok()) return made;
-  return absl::Status(made.status().code(), absl::StrCat(NameOf(options), ": ", made.status().message()));
+  return absl::Status(made.status().code(),
+                      absl::StrCat(OperatorText(options.id, options.name), ": ", made.status().message()));
 }
 
-std::string HaloRefresh::Who() const { return absl::StrCat(NameOf(options_), ", rank ", communicator_->rank(), ": "); }
+std::string HaloRefresh::Who() const {
+  return absl::StrCat(OperatorText(options_.id, options_.name), ", rank ", communicator_->rank(), ": ");
+}
 
 void HaloRefresh::Fail(absl::Status status) {
   communicator_->Abort(status);
@@ -201,7 +186,7 @@ absl::Status HaloRefresh::CheckWritten(const at::Tensor& padded) const {
 void HaloRefresh::Execute(const Execution& execution, const MovementPlan& plan, const at::Tensor& from,
                           const at::Tensor& onto) {
   const MemoryKind kind = communicator_->memory().kind();
-  ThrowIfError(communicator_->Execute(execution, plan, WholeBuffer(from, kind), WholeBuffer(onto, kind)));
+  ThrowIfError(communicator_->Execute(execution, plan, TensorBuffer(from, kind), TensorBuffer(onto, kind)));
 }
 
 void HaloRefresh::RefreshStrided(const at::Tensor& padded) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <sstream>
 #include <utility>
 
 #include <ATen/TensorOperators.h>
@@ -15,10 +14,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "primitives/comm/channel.h"
 #include "primitives/comm/movement_execution.h"
 #include "primitives/geometry/exchange_schedule.h"
 #include "primitives/geometry/fingerprint.h"
 #include "primitives/geometry/layout.h"
+#include "primitives/moved_tensor.h"
 #include "primitives/status_exception.h"
 #include "primitives/tensor_device.h"
 #include "primitives/torch_dtype.h"
@@ -65,24 +66,7 @@ struct MovementFunction : torch::autograd::Function<MovementFunction> {
   }
 };
 
-Buffer BufferOf(const at::Tensor& tensor, MemoryKind kind) {
-  Buffer buffer;
-  buffer.kind = kind;
-  buffer.data = tensor.data_ptr();
-  buffer.bytes = tensor.nbytes();
-  buffer.keepalive = std::make_shared<at::Tensor>(tensor);
-  return buffer;
-}
-
-std::string DescribeTensor(c10::ScalarType type, at::IntArrayRef shape) {
-  std::ostringstream text;
-  text << c10::toString(type) << " " << shape;
-  return text.str();
-}
-
-std::string NameOf(const Movement::Options& options) {
-  return absl::StrCat("operator ", options.id, options.name.empty() ? "" : absl::StrCat(" (", options.name, ")"));
-}
+std::string NameOf(const Movement::Options& options) { return OperatorText(options.id, options.name); }
 
 absl::Status CheckInput(const at::Tensor& x, const MovementPlan& plan, c10::Device device,
                         const Movement::Options& options) {
@@ -91,10 +75,10 @@ absl::Status CheckInput(const at::Tensor& x, const MovementPlan& plan, c10::Devi
   const bool dense = x.defined() && x.device() == device && x.layout() == at::kStrided;
   if (dense && x.scalar_type() == type && x.sizes() == at::IntArrayRef(shape)) return absl::OkStatus();
   const std::string who = NameOf(options);
-  const std::string expected = absl::StrCat(who, ", rank ", plan.rank(), ": expected ", DescribeTensor(type, shape));
+  const std::string expected = absl::StrCat(who, ", rank ", plan.rank(), ": expected ", TensorText(type, shape));
   if (!x.defined()) return absl::InvalidArgumentError(absl::StrCat(expected, ", got an undefined tensor"));
   if (x.scalar_type() != type || x.sizes() != at::IntArrayRef(shape)) {
-    return absl::InvalidArgumentError(absl::StrCat(expected, ", got ", DescribeTensor(x.scalar_type(), x.sizes())));
+    return absl::InvalidArgumentError(absl::StrCat(expected, ", got ", TensorText(x.scalar_type(), x.sizes())));
   }
   return absl::InvalidArgumentError(
       absl::StrCat(expected, " as a dense tensor on ", device.is_cpu() ? "the CPU" : device.str(), ", got one on ",
@@ -245,8 +229,8 @@ at::Tensor Movement::Run(const at::Tensor& x, Direction direction, bool linear) 
   RefuseIfInFlight(direction);
   at::Tensor result = NewResult(direction, linear);
   const MemoryKind kind = communicator_->memory().kind();
-  ThrowIfError(communicator_->Execute(ExecutionOf(direction), PlanOf(direction), BufferOf(source, kind),
-                                      BufferOf(result, kind)));
+  ThrowIfError(communicator_->Execute(ExecutionOf(direction), PlanOf(direction), TensorBuffer(source, kind),
+                                      TensorBuffer(result, kind)));
   return result;
 }
 
@@ -327,7 +311,7 @@ void TensorExecution::Start(const at::Tensor& x, bool recorded) {
   const MemoryKind kind = movement_->communicator_->memory().kind();
   absl::StatusOr<std::unique_ptr<MovementExecution>> pending =
       movement_->communicator_->Start(movement_->ExecutionOf(direction_), movement_->PlanOf(direction_),
-                                      BufferOf(source, kind), BufferOf(result_, kind));
+                                      TensorBuffer(source, kind), TensorBuffer(result_, kind));
   ThrowIfError(pending.status());
   pending_ = *std::move(pending);
   if (recorded && movement_->extreme_.sum != nullptr) source_ = source.detach();

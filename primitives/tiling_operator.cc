@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "primitives/comm/channel.h"
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/distribution.h"
 #include "primitives/geometry/dtype.h"
@@ -21,8 +22,7 @@ namespace adjoin {
 absl::StatusOr<TilingOperator::Parts> TilingOperator::Prepare(absl::string_view what, Communicator* communicator,
                                                               const Layout& x, const Layout& y,
                                                               Movement::Options options) {
-  const std::string who = absl::StrCat("operator ", options.id, options.name.empty() ? "" : " (", options.name,
-                                       options.name.empty() ? "" : ")", ": ", what);
+  const std::string who = absl::StrCat(OperatorText(options.id, options.name), ": ", what);
   if (options.fill != 0) {
     return absl::InvalidArgumentError(absl::StrCat(who, ": no cell is filled; leave fill at 0"));
   }

@@ -8,6 +8,10 @@
 
 namespace adjoin {
 
+std::string OperatorText(int64_t op, absl::string_view name) {
+  return absl::StrCat("operator ", op, name.empty() ? "" : absl::StrCat(" (", name, ")"));
+}
+
 Buffer PartOf(const Buffer& buffer, int64_t offset_bytes, int64_t bytes) {
   Buffer part = buffer;
   part.data = static_cast<char*>(buffer.data) + offset_bytes;
@@ -122,8 +126,7 @@ absl::StatusOr<Channel::Posted> Channel::RecvOffer(int peer, const Buffer& buffe
 
 absl::Status Channel::Annotate(const absl::Status& status, absl::string_view what) const {
   const char* direction = execution_->direction == Direction::kForward ? "forward" : "adjoint";
-  return absl::Status(status.code(), absl::StrCat("operator ", execution_->op, execution_->name.empty() ? "" : " (",
-                                                  execution_->name, execution_->name.empty() ? "" : ")", " ", direction,
+  return absl::Status(status.code(), absl::StrCat(OperatorText(execution_->op, execution_->name), " ", direction,
                                                   ", generation ", generation_, ": ", what, ": ", status.message()));
 }
 

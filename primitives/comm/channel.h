@@ -37,6 +37,9 @@ struct Execution {
   bool sends_ahead = false;
 };
 
+// What messages call an operator: "operator 7 (conv1.x)", or "operator 7" where it has no name.
+std::string OperatorText(int64_t op, absl::string_view name);
+
 // A part of `buffer`, kept by the same keepalive.
 Buffer PartOf(const Buffer& buffer, int64_t offset_bytes, int64_t bytes);
 

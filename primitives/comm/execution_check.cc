@@ -29,10 +29,9 @@ Word WordOf(const Execution& execution, int64_t generation) {
   word.op = execution.op;
   word.direction = static_cast<int64_t>(execution.direction);
   word.fingerprint = execution.fingerprint;
-  const std::string text =
-      absl::StrCat("operator ", execution.op, execution.name.empty() ? "" : absl::StrCat(" (", execution.name, ")"),
-                   execution.direction == Direction::kForward ? " forward" : " adjoint", ", generation ", generation,
-                   execution.what.empty() ? "" : absl::StrCat(", of ", execution.what));
+  const std::string text = absl::StrCat(
+      OperatorText(execution.op, execution.name), execution.direction == Direction::kForward ? " forward" : " adjoint",
+      ", generation ", generation, execution.what.empty() ? "" : absl::StrCat(", of ", execution.what));
   std::memcpy(word.text, text.data(), std::min(text.size(), kTextBytes - 1));
   return word;
 }
