@@ -5,7 +5,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,7 +21,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "base/deadline.h"
 #include "base/printable_text.h"
 #include "base/state_folder.h"
@@ -30,13 +28,13 @@
 #include "base/text_table.h"
 #include "planner/time/rate_check.h"
 #include "planner/time/rate_merge.h"
+#include "worker/daemon/child_output.h"
 #include "worker/rank/calibrate_flags.h"
 
 namespace adjoin {
 namespace {
 
-constexpr size_t kMostOutput = size_t{4} << 20;
-constexpr size_t kMaxLastWords = 400;
+constexpr size_t kMaxReason = 400;
 // For starting, meeting, planning, and kernels that take long.
 constexpr absl::Duration kMore = absl::Seconds(120);
 constexpr absl::Duration kDies = absl::Seconds(5);
@@ -71,20 +69,6 @@ struct Measuring {
   std::string out, err;
 };
 
-// Reads what is there now. False at the end.
-bool ReadSome(const UniqueFd& from, std::string& text) {
-  char bytes[4096];
-  const ssize_t got = read(from.get(), bytes, sizeof(bytes));
-  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return true;
-  if (got <= 0) return false;
-  if (text.size() < kMostOutput) text.append(bytes, static_cast<size_t>(got));
-  return true;
-}
-
-int Milliseconds(Deadline deadline) {
-  return static_cast<int>(absl::ToInt64Milliseconds(absl::Ceil(deadline.Remaining(), absl::Milliseconds(1))));
-}
-
 // Ends with the program that has died, or has closed both of its outputs.
 void ReadAll(std::vector<Measuring>& ranks, Deadline deadline, const std::function<bool()>& stops) {
   constexpr int kPollMs = 200;
@@ -101,7 +85,7 @@ void ReadAll(std::vector<Measuring>& ranks, Deadline deadline, const std::functi
       }
     }
     if (fds.empty()) return;
-    if (poll(fds.data(), fds.size(), std::min(kPollMs, Milliseconds(deadline))) <= 0) continue;
+    if (poll(fds.data(), fds.size(), std::min(kPollMs, PollMilliseconds(deadline))) <= 0) continue;
     for (size_t i = 0; i < fds.size(); ++i) {
       if (fds[i].revents != 0 && !ReadSome(*to[i].first, *to[i].second)) to[i].first->reset();
     }
@@ -112,11 +96,7 @@ void End(const std::vector<Measuring>& ranks) {
   const Deadline deadline = Deadline::After(kDies);
   for (const Measuring& rank : ranks) kill(-rank.child.pid, SIGKILL);
   for (const Measuring& rank : ranks) {
-    pollfd dead = {rank.child.pidfd.get(), POLLIN, 0};
-    while (poll(&dead, 1, Milliseconds(deadline)) <= 0) {
-      if (deadline.Expired()) return;  // left to the kernel
-    }
-    waitpid(rank.child.pid, nullptr, 0);
+    if (!Reap(rank.child, deadline)) return;
   }
 }
 
@@ -145,10 +125,7 @@ absl::StatusOr<RateTable> TableOf(const Measuring& rank, int number, bool late) 
   const size_t end = rank.out.rfind(kCalibrationEnd);
   if (end != std::string::npos) return ParseRates(rank.out.substr(0, end), who);
   if (late) return absl::DeadlineExceededError(absl::StrCat(who, " took too long"));
-  const std::vector<std::string> lines = absl::StrSplit(rank.err, '\n', absl::SkipEmpty());
-  return absl::DataLossError(
-      absl::StrCat(who, " ended without a whole table",
-                   lines.empty() ? "" : absl::StrCat("; it wrote: ", PrintableText(lines.back(), kMaxLastWords))));
+  return absl::DataLossError(absl::StrCat(who, " ended without a whole table", LastWords(rank.err)));
 }
 
 // "2 cores of an AMD EPYC", from /proc/cpuinfo.
@@ -205,15 +182,15 @@ absl::StatusOr<std::optional<RateTable>> LoadRates(const std::string& state_dir)
   if (status.type() != std::filesystem::file_type::regular) return damaged(absl::StrCat(path, " is no file"));
   const uintmax_t bytes = std::filesystem::file_size(path, error);
   if (error) return absl::UnavailableError(absl::StrCat("cannot read ", path, ": ", error.message()));
-  if (bytes > kMostOutput) {
-    return damaged(absl::StrCat(path, " has ", bytes, " bytes; a table of rates has at most ", kMostOutput));
+  if (bytes > kMostChildOutput) {
+    return damaged(absl::StrCat(path, " has ", bytes, " bytes; a table of rates has at most ", kMostChildOutput));
   }
   std::ifstream file(path);
   std::stringstream text;
   text << file.rdbuf();
   if (!file) return absl::UnavailableError(absl::StrCat("cannot read ", path));
   absl::StatusOr<RateTable> rates = ParseRates(text.str(), path);
-  if (!rates.ok()) return damaged(PrintableText(rates.status().message(), kMaxLastWords));
+  if (!rates.ok()) return damaged(PrintableText(rates.status().message(), kMaxReason));
   return std::optional<RateTable>(*std::move(rates));
 }
 

@@ -12,6 +12,7 @@
 #include "base/printable_text.h"
 #include "base/status_macros.h"
 #include "proto/message_limits.h"
+#include "worker/daemon/child_output.h"
 #include "worker/daemon/data_check_child.h"
 
 namespace adjoin {
@@ -20,10 +21,6 @@ namespace {
 constexpr absl::Duration kDies = absl::Seconds(1);
 constexpr size_t kFrameHead = 1 + sizeof(uint32_t);
 constexpr size_t kMaxLastWords = 200;
-
-int Milliseconds(Deadline deadline) {
-  return static_cast<int>(absl::ToInt64Milliseconds(absl::Ceil(deadline.Remaining(), absl::Milliseconds(1))));
-}
 
 bool Again() { return errno == EAGAIN || errno == EINTR; }
 
@@ -103,7 +100,7 @@ CheckerProcess::Outcome CheckerProcess::Check(const ProbeData& request, Deadline
                     {child_.out.get(), POLLIN, 0},
                     {child_.err.get(), POLLIN, 0},
                     {written < out.size() ? child_.in.get() : -1, POLLOUT, 0}};
-    if (poll(fds, 4, Milliseconds(deadline)) < 0) continue;
+    if (poll(fds, 4, PollMilliseconds(deadline)) < 0) continue;
     if (fds[0].revents != 0) {
       outcome.end = End::kCancelled;
       return outcome;
@@ -132,7 +129,7 @@ void CheckerProcess::Kill(AbandonedProcesses& abandoned, const std::string& moun
   kill(-child_.pid, SIGKILL);
   pollfd dead = {child_.pidfd.get(), POLLIN, 0};
   const Deadline deadline = Deadline::After(kDies);
-  while (poll(&dead, 1, Milliseconds(deadline)) < 0 && !deadline.Expired()) {
+  while (poll(&dead, 1, PollMilliseconds(deadline)) < 0 && !deadline.Expired()) {
   }
   if (!ReapIfDead(child_)) abandoned.Add(std::move(child_), mount_point);
 }

@@ -1,11 +1,8 @@
 #include "worker/daemon/gpu_finder.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -22,14 +19,13 @@
 #include "base/status_macros.h"
 #include "primitives/device/cuda_driver.h"
 #include "proto/message_limits.h"
+#include "worker/daemon/child_output.h"
 #include "worker/rank/gpu_lines.h"
 
 namespace adjoin {
 namespace {
 
 constexpr uint32_t kMaxIndex = 9999;
-constexpr size_t kMostOutput = size_t{4} << 20;
-constexpr size_t kMaxLastWords = 400;
 constexpr absl::Duration kDies = absl::Seconds(5);
 
 absl::StatusOr<uint32_t> ReadIndex(absl::string_view text) {
@@ -38,37 +34,13 @@ absl::StatusOr<uint32_t> ReadIndex(absl::string_view text) {
   return absl::InvalidArgumentError("");
 }
 
-// Reads what is there now. False at the end.
-bool ReadSome(UniqueFd& from, std::string& text) {
-  char bytes[4096];
-  const ssize_t got = read(from.get(), bytes, sizeof(bytes));
-  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return true;
-  if (got <= 0) return false;
-  if (text.size() < kMostOutput) text.append(bytes, static_cast<size_t>(got));
-  return true;
-}
-
-int Milliseconds(Deadline deadline) {
-  return static_cast<int>(absl::ToInt64Milliseconds(absl::Ceil(deadline.Remaining(), absl::Milliseconds(1))));
-}
-
-// False where the process does not die: it is left to the kernel.
-bool Reap(const ChildProcess& child, Deadline deadline) {
-  pollfd dead = {child.pidfd.get(), POLLIN, 0};
-  while (poll(&dead, 1, Milliseconds(deadline)) <= 0) {
-    if (deadline.Expired()) return false;
-  }
-  waitpid(child.pid, nullptr, 0);
-  return true;
-}
-
 absl::StatusOr<std::vector<NodeGpu>> AskRankProgram(const SpawnRequest& command, absl::Duration limit) {
   ADJOIN_ASSIGN_OR_RETURN(ChildProcess child, Spawn(command));
   const Deadline deadline = Deadline::After(limit);
   std::string out, err;
   while (child.out.get() >= 0 && !deadline.Expired()) {
     pollfd fds[] = {{child.out.get(), POLLIN, 0}, {child.err.get(), POLLIN, 0}};
-    if (poll(fds, 2, Milliseconds(deadline)) <= 0) continue;
+    if (poll(fds, 2, PollMilliseconds(deadline)) <= 0) continue;
     if (fds[0].revents != 0 && !ReadSome(child.out, out)) child.out.reset();
     if (fds[1].revents != 0 && !ReadSome(child.err, err)) child.err.reset();
   }
@@ -85,10 +57,8 @@ absl::StatusOr<std::vector<NodeGpu>> AskRankProgram(const SpawnRequest& command,
   }
   absl::StatusOr<std::vector<NodeGpu>> gpus = ReadGpuLines(out);
   if (absl::IsDataLoss(gpus.status())) {
-    const std::vector<std::string> lines = absl::StrSplit(err, '\n', absl::SkipEmpty());
     return absl::DataLossError(
-        absl::StrCat(command.binary, " ", kListGpus, ": ", std::string(gpus.status().message()),
-                     lines.empty() ? "" : absl::StrCat("; it wrote: ", PrintableText(lines.back(), kMaxLastWords))));
+        absl::StrCat(command.binary, " ", kListGpus, ": ", std::string(gpus.status().message()), LastWords(err)));
   }
   if (!gpus.ok()) return gpus;
   std::sort(gpus->begin(), gpus->end(), [](const NodeGpu& a, const NodeGpu& b) { return a.index < b.index; });
