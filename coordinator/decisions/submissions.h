@@ -189,7 +189,7 @@ class Submissions {
   // By number, of jobs whose files are checked and that are not accepted; at most kMostExpected, each of
   // kMaxExpectedPlanBytes.
   std::map<uint64_t, ExpectedPlan> expected_;
-  AgeClock ages_;                                // of keys
+  AgeClock ages_;  // of keys
   absl::Time next_mark_ = absl::InfinitePast();
   IdempotencyKeys keys_;
   uint64_t accepted_ = 0;
