@@ -37,6 +37,7 @@
 #include "primitives/tape.h"
 #include "primitives/tiling_operator.h"
 #include "primitives/transport/transport_ranks.h"
+#include "tests/adjoint/on_ranks.h"
 #include "tests/adjoint/tiling_cases.h"
 
 namespace adjoin {
@@ -227,16 +228,7 @@ Layout On(std::vector<int64_t> shape, std::vector<int64_t> mesh, const std::vect
 }
 
 void RunOn(int ranks, const std::function<absl::Status(Communicator&)>& fn) {
-  at::set_num_threads(1);
-  const absl::Status status = RunRanks(ranks, TransportKind::kInMemoryDelayed, 3, [&](Transport& transport) {
-    HostMemory memory;
-    Communicator communicator(&transport, &memory, {0, absl::Seconds(30)});
-    try {
-      return fn(communicator);
-    } catch (...) {
-      return StatusFromCurrentException();
-    }
-  });
+  const absl::Status status = OnRanks(ranks, TransportKind::kInMemoryDelayed, 3, fn, absl::Seconds(30));
   EXPECT_TRUE(status.ok()) << status;
 }
 

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include <ATen/Context.h>
-#include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
@@ -30,7 +29,6 @@
 #include "base/status_macros.h"
 #include "gtest/gtest.h"
 #include "primitives/comm/communicator.h"
-#include "primitives/comm/local_memory.h"
 #include "primitives/extreme_reduce.h"
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/distribution.h"
@@ -45,6 +43,7 @@
 #include "primitives/tape.h"
 #include "primitives/transport/transport_ranks.h"
 #include "tests/adjoint/extreme_cases.h"
+#include "tests/adjoint/on_ranks.h"
 
 namespace adjoin {
 namespace {
@@ -98,21 +97,6 @@ absl::Status RunCase(Communicator& communicator, const ExtremeCase& c, int64_t i
   results.second[rank] = second[0];
   results.of_cotangent[rank] = second[1];
   return absl::OkStatus();
-}
-
-// `fn` on every rank.
-absl::Status OnRanks(int ranks, TransportKind kind, uint64_t seed,
-                     const std::function<absl::Status(Communicator&)>& fn) {
-  at::set_num_threads(1);
-  return RunRanks(ranks, kind, seed, [&](Transport& transport) -> absl::Status {
-    HostMemory memory;
-    Communicator communicator(&transport, &memory, {0, absl::Seconds(20)});
-    try {
-      return fn(communicator);
-    } catch (...) {
-      return StatusFromCurrentException();
-    }
-  });
 }
 
 void RunCases(const std::vector<ExtremeCase>& cases, int ranks, TransportKind kind, uint64_t seed) {

@@ -3,7 +3,6 @@
 #include <string>
 #include <vector>
 
-#include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/arange.h>
@@ -31,6 +30,7 @@
 #include "primitives/status_exception.h"
 #include "primitives/tape.h"
 #include "primitives/transport/transport_ranks.h"
+#include "tests/adjoint/on_ranks.h"
 
 namespace adjoin {
 namespace {
@@ -95,18 +95,12 @@ TEST(NamedMovementsTest, CreateRefusesFromTheAdjointsSide) {
 }
 
 absl::Status RunThree(const std::function<absl::Status(Communicator&, Movement&)>& fn) {
-  at::set_num_threads(1);
-  return RunRanks(3, TransportKind::kInMemoryDelayed, 5, [&](Transport& transport) -> absl::Status {
-    HostMemory memory;
-    Communicator communicator(&transport, &memory, {0, absl::Seconds(5)});
+  const auto on_rank = [&](Communicator& communicator) -> absl::Status {
     ADJOIN_ASSIGN_OR_RETURN(const auto send, SendReceive::Create(&communicator, Layout::Owner({4}, kType, 2),
                                                                  Layout::Owner({4}, kType, 0), {1, "h"}));
-    try {
-      return fn(communicator, *send);
-    } catch (...) {
-      return StatusFromCurrentException();
-    }
-  });
+    return fn(communicator, *send);
+  };
+  return OnRanks(3, TransportKind::kInMemoryDelayed, 5, on_rank, absl::Seconds(5));
 }
 
 absl::Status Expect(const std::string& what, const at::Tensor& got, const at::Tensor& expected) {

@@ -34,6 +34,7 @@
 #include "primitives/tape.h"
 #include "primitives/transport/transport_ranks.h"
 #include "tests/adjoint/movement_cases.h"
+#include "tests/adjoint/on_ranks.h"
 
 namespace adjoin {
 namespace {
@@ -115,20 +116,6 @@ absl::Status SameAsInOneGo(Communicator& communicator, const std::vector<Movemen
     return absl::InternalError(absl::StrCat("another ", what[i / cases.size()], " of ", cases[i % cases.size()].what));
   }
   return absl::OkStatus();
-}
-
-absl::Status OnRanks(int ranks, TransportKind kind, uint64_t seed,
-                     const std::function<absl::Status(Communicator&)>& fn) {
-  at::set_num_threads(1);
-  return RunRanks(ranks, kind, seed, [&](Transport& transport) -> absl::Status {
-    HostMemory memory;
-    Communicator communicator(&transport, &memory, {0, absl::Seconds(20)});
-    try {
-      return fn(communicator);
-    } catch (...) {
-      return StatusFromCurrentException();
-    }
-  });
 }
 
 class PendingTest : public testing::TestWithParam<TransportKind> {};

@@ -43,6 +43,7 @@
 #include "primitives/sum_reduce.h"
 #include "primitives/tape.h"
 #include "primitives/transport/transport_ranks.h"
+#include "tests/adjoint/on_ranks.h"
 
 namespace adjoin {
 namespace {
@@ -67,16 +68,7 @@ absl::Status Expect(const char* what, const at::Tensor& got, const at::Tensor& e
 }
 
 absl::Status RunThree(const std::function<absl::Status(Communicator&)>& fn) {
-  at::set_num_threads(1);
-  return RunRanks(kRanks, TransportKind::kInMemoryDelayed, 11, [&](Transport& transport) -> absl::Status {
-    HostMemory memory;
-    Communicator communicator(&transport, &memory, {0, kShort});
-    try {
-      return fn(communicator);
-    } catch (...) {
-      return StatusFromCurrentException();
-    }
-  });
+  return OnRanks(kRanks, TransportKind::kInMemoryDelayed, 11, fn, kShort);
 }
 
 // loss = sum over ranks of sum(w_r * gather(x)); d/dx = sum of all w, sliced.
