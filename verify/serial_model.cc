@@ -38,6 +38,12 @@ int64_t MostIndices(const JobSpec& spec) {
   return most > 0 ? most : kIndices;
 }
 
+// What the exception being handled says, and what was running. Call it only inside a catch block.
+absl::Status FailedIn(const std::string& running) {
+  const absl::Status status = StatusFromCurrentException();
+  return absl::Status(status.code(), absl::StrCat("the serial model, ", running, ": ", status.message()));
+}
+
 }  // namespace
 
 SerialModel::SerialModel(const JobSpec& spec, const SerialModelOptions& options)
@@ -147,6 +153,24 @@ void SerialModel::TakeResults(SerialStep& step) const {
   }
 }
 
+void SerialModel::RunLayers(SerialStep& step, Tape& tape, std::string& running) {
+  for (int i = 0; i < spec_.layer_size(); ++i) {
+    running = absl::StrCat("layer \"", spec_.layer(i).name(), "\"");
+    RunLayer(i, step, tape);
+  }
+}
+
+absl::StatusOr<torch::Tensor> SerialModel::RunToLoss(SerialStep& step, Tape& tape, std::string& running,
+                                                     absl::string_view hint) {
+  RunLayers(step, tape, running);
+  running = "the loss";
+  torch::Tensor loss = AddLosses(step);
+  step.loss = loss.item<double>();
+  if (std::isfinite(step.loss)) return loss;
+  return absl::OutOfRangeError(
+      absl::StrCat("the serial model's loss is ", step.loss, ", and nothing can be compared with that", hint));
+}
+
 absl::StatusOr<SerialStep> SerialModel::RunStep() {
   SerialStep step;
   std::string running;
@@ -154,17 +178,8 @@ absl::StatusOr<SerialStep> SerialModel::RunStep() {
     torch::AutoGradMode with_grad(true);
     live_.clear();
     Tape tape;
-    for (int i = 0; i < spec_.layer_size(); ++i) {
-      running = absl::StrCat("layer \"", spec_.layer(i).name(), "\"");
-      RunLayer(i, step, tape);
-    }
-    running = "the loss";
-    const torch::Tensor loss = AddLosses(step);
-    step.loss = loss.item<double>();
-    if (!std::isfinite(step.loss)) {
-      return absl::OutOfRangeError(absl::StrCat("the serial model's loss is ", step.loss,
-                                                ", and nothing can be compared with that; another --seed may help"));
-    }
+    ADJOIN_ASSIGN_OR_RETURN(const torch::Tensor loss,
+                            RunToLoss(step, tape, running, /*hint=*/"; another --seed may help"));
     if (optimizer_ == nullptr) MakeOptimizer();
     optimizer_->zero_grad();
     running = "the backward pass";
@@ -181,8 +196,7 @@ absl::StatusOr<SerialStep> SerialModel::RunStep() {
     }
     ++step_;
   } catch (...) {
-    const absl::Status status = StatusFromCurrentException();
-    return absl::Status(status.code(), absl::StrCat("the serial model, ", running, ": ", status.message()));
+    return FailedIn(running);
   }
   return step;
 }
@@ -198,13 +212,9 @@ absl::StatusOr<NamedTensors> SerialModel::Evaluate(const NamedTensors& fields, c
       if (!parameters_.Has(name)) parameters_.Add(name, tensor, /*trained=*/false);
     }
     Tape tape;
-    for (int i = 0; i < spec_.layer_size(); ++i) {
-      running = absl::StrCat("layer \"", spec_.layer(i).name(), "\"");
-      RunLayer(i, step, tape);
-    }
+    RunLayers(step, tape, running);
   } catch (...) {
-    const absl::Status status = StatusFromCurrentException();
-    return absl::Status(status.code(), absl::StrCat("the serial model, ", running, ": ", status.message()));
+    return FailedIn(running);
   }
   return live_;
 }
@@ -222,17 +232,7 @@ absl::StatusOr<SerialStep> SerialModel::EvaluateLoss(const NamedTensors& fields,
       parameters_.Add(name, tensor.detach().clone().set_requires_grad(has_gradient), has_gradient);
     }
     Tape tape;
-    for (int i = 0; i < spec_.layer_size(); ++i) {
-      running = absl::StrCat("layer \"", spec_.layer(i).name(), "\"");
-      RunLayer(i, step, tape);
-    }
-    running = "the loss";
-    const torch::Tensor loss = AddLosses(step);
-    step.loss = loss.item<double>();
-    if (!std::isfinite(step.loss)) {
-      return absl::OutOfRangeError(
-          absl::StrCat("the serial model's loss is ", step.loss, ", and nothing can be compared with that"));
-    }
+    ADJOIN_ASSIGN_OR_RETURN(const torch::Tensor loss, RunToLoss(step, tape, running, /*hint=*/""));
     running = "the backward pass";
     tape.Backward(loss);
     for (const SerialParameters::Entry& entry : parameters_.entries()) {
@@ -241,8 +241,7 @@ absl::StatusOr<SerialStep> SerialModel::EvaluateLoss(const NamedTensors& fields,
           entry.tensor.grad().defined() ? entry.tensor.grad().clone() : torch::zeros_like(entry.tensor);
     }
   } catch (...) {
-    const absl::Status status = StatusFromCurrentException();
-    return absl::Status(status.code(), absl::StrCat("the serial model, ", running, ": ", status.message()));
+    return FailedIn(running);
   }
   return step;
 }

@@ -21,6 +21,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "layers/registry.h"
 #include "layers/rules/layer_rule.h"
 #include "layers/serial_functions.h"
@@ -88,6 +89,11 @@ class SerialModel {
   SerialModel(const JobSpec& spec, const SerialModelOptions& options);
   at::Tensor InputOf(const std::string& name, SerialStep& step);
   void RunLayer(int index, SerialStep& step, Tape& tape);
+  // `running` tells which layer runs, where an exception leaves.
+  void RunLayers(SerialStep& step, Tape& tape, std::string& running);
+  // Runs the layers and adds up the losses. Error: kOutOfRange, with `hint` after what is wrong: the loss is not
+  // finite.
+  absl::StatusOr<at::Tensor> RunToLoss(SerialStep& step, Tape& tape, std::string& running, absl::string_view hint);
   at::Tensor AddLosses(SerialStep& step);
   void MakeOptimizer();
   void TakeResults(SerialStep& step) const;
