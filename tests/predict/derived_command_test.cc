@@ -12,6 +12,7 @@
 #include "base/deadline.h"
 #include "nlohmann/json.hpp"
 #include "tests/harness/local_cluster.h"
+#include "tests/predict/npy_numbers.h"
 
 namespace adjoin {
 namespace {
@@ -32,18 +33,6 @@ checkpoint { dir: "kept" every_steps: 2 }
 output_dir: "models/line"
 )job";
 
-// Writes float32 values as an NPY file of version 1.
-void WriteNpy(const std::string& path, const std::vector<float>& values, int columns) {
-  std::string header = absl::StrCat("{'descr': '<f4', 'fortran_order': False, 'shape': (", values.size() / columns,
-                                    ", ", columns, "), }");
-  header.resize((10 + header.size() + 1 + 63) / 64 * 64 - 10 - 1, ' ');
-  header += '\n';
-  const char magic[] = {'\x93', 'N', 'U', 'M', 'P', 'Y', 1, 0, static_cast<char>(header.size()), 0};
-  std::ofstream file(path, std::ios::binary);
-  file.write(magic, sizeof(magic)) << header;
-  file.write(reinterpret_cast<const char*>(values.data()), static_cast<std::streamsize>(4 * values.size()));
-}
-
 // The values of an NPY file of float32; none where it is something else.
 std::vector<float> ReadNpy(const std::string& path) {
   const std::string bytes = ReadFile(path);
@@ -52,12 +41,6 @@ std::vector<float> ReadNpy(const std::string& path) {
   std::vector<float> values((bytes.size() - begin) / 4);
   std::memcpy(values.data(), bytes.data() + begin, 4 * values.size());
   return values;
-}
-
-std::vector<float> Numbers(int count, float factor) {
-  std::vector<float> numbers;
-  for (int i = 0; i < count; ++i) numbers.push_back(factor * static_cast<float>((7 * i) % 5 - 2));
-  return numbers;
 }
 
 class DerivedCommandTest : public ::testing::Test {

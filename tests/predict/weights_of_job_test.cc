@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "base/deadline.h"
 #include "tests/harness/local_cluster.h"
+#include "tests/predict/npy_numbers.h"
 
 namespace adjoin {
 namespace {
@@ -59,23 +60,6 @@ std::string Fresh(const std::string& name, int seed) {
   return absl::StrCat(
       absl::StrReplaceAll(Tuned(name, "none"), {{"weights { none }\n", ""}, {"seed: 2", absl::StrCat("seed: ", seed)}}),
       "output_dir: \"", name, "\"\n");
-}
-
-void WriteNpy(const std::string& path, const std::vector<float>& values, int columns) {
-  std::string header = absl::StrCat("{'descr': '<f4', 'fortran_order': False, 'shape': (", values.size() / columns,
-                                    ", ", columns, "), }");
-  header.resize((10 + header.size() + 1 + 63) / 64 * 64 - 10 - 1, ' ');
-  header += '\n';
-  const char magic[] = {'\x93', 'N', 'U', 'M', 'P', 'Y', 1, 0, static_cast<char>(header.size()), 0};
-  std::ofstream file(path, std::ios::binary);
-  file.write(magic, sizeof(magic)) << header;
-  file.write(reinterpret_cast<const char*>(values.data()), static_cast<std::streamsize>(4 * values.size()));
-}
-
-std::vector<float> Numbers(int count, float factor) {
-  std::vector<float> numbers;
-  for (int i = 0; i < count; ++i) numbers.push_back(factor * static_cast<float>((7 * i) % 5 - 2));
-  return numbers;
 }
 
 class WeightsOfJobTest : public ::testing::Test {
