@@ -30,6 +30,7 @@
 #include "primitives/geometry/shape_text.h"
 #include "primitives/torch_dtype.h"
 #include "verify/against_loss.h"
+#include "verify/bare_job.h"
 #include "verify/partitioned_run.h"
 #include "verify/recut.h"
 #include "verify/sample_file.h"
@@ -75,39 +76,25 @@ absl::Status BadArray(const std::string& file, const std::string& array, const s
 
 // The job that writes its outputs in float64 for one batch, and nothing else of the job.
 absl::StatusOr<JobSpec> EvaluationJob(const JobSpec& spec, int64_t batch, const SampleByName& sample) {
-  JobSpec job;
-  job.set_name(spec.name());
+  JobSpec job = BareJob(spec);
   job.set_kind(PREDICT);
-  job.set_ranks(spec.ranks());
-  *job.mutable_rank_weight() = spec.rank_weight();
-  job.set_seed(spec.seed());
-  *job.mutable_layer() = spec.layer();
   job.set_output_dir(spec.output_dir().empty() ? "verify" : spec.output_dir());
-  job.mutable_precision()->set_compute("float64");
   job.mutable_weights()->set_init_from("weights");
   Predict* predict = job.mutable_predict();
   predict->set_dataset(DatasetOf(spec));
   for (const std::string& output : OutputsOf(spec)) predict->add_input(output);
   predict->set_format("npy");
   predict->set_batch(static_cast<uint32_t>(batch));
-  for (const Dataset& dataset : spec.dataset()) {
-    Dataset* small = job.add_dataset();
-    small->set_name(dataset.name());
-    *small->mutable_field() = dataset.field();
-    for (Field& field : *small->mutable_field()) {
-      if (field.dtype() != "int64") field.clear_dtype();
-      field.clear_normalize();
-      field.clear_clip_percentile();
-      std::vector<int64_t> shape = SampleShape(dataset, field);
+  for (Dataset& dataset : *job.mutable_dataset()) {
+    for (Field& field : *dataset.mutable_field()) {
       // An extent that differs from file to file is the sample's.
       const auto given = sample.find(absl::StrCat(kInput, field.name()));
-      for (size_t dim = 0; given != sample.end() && dim < shape.size(); ++dim) {
+      for (int dim = 0; given != sample.end() && dim < field.shape_size(); ++dim) {
         const at::Tensor& values = given->second.values;
-        if (IsVaryingExtent(shape[dim]) && values.dim() == static_cast<int64_t>(shape.size()) + 1) {
-          shape[dim] = values.size(static_cast<int64_t>(dim) + 1);
+        if (IsVaryingExtent(field.shape(dim)) && values.dim() == int64_t{field.shape_size()} + 1) {
+          field.set_shape(dim, values.size(dim + 1));
         }
       }
-      field.mutable_shape()->Assign(shape.begin(), shape.end());
     }
   }
   for (const LayoutSpec& layout : spec.layout()) *job.add_layout() = layout;

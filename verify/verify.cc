@@ -13,7 +13,7 @@
 #include "layers/builtin/builtin_serial_functions.h"
 #include "planner/plan/plan_warnings.h"
 #include "planner/plan/planner.h"
-#include "planner/spec/sample_shape.h"
+#include "verify/bare_job.h"
 #include "verify/partitioned_run.h"
 #include "verify/recut.h"
 #include "verify/serial_model.h"
@@ -88,17 +88,11 @@ int64_t OwnBatch(const JobSpec& spec) {
 
 // The job's model and optimizer with this batch in float64, and nothing else of the job: no files, no checkpoints.
 JobSpec SmallJob(const JobSpec& spec, int64_t batch) {
-  JobSpec job;
-  job.set_name(spec.name());
+  JobSpec job = BareJob(spec);
   job.set_kind(spec.kind());
-  job.set_ranks(spec.ranks());
-  *job.mutable_rank_weight() = spec.rank_weight();
-  job.set_seed(spec.seed());
-  *job.mutable_layer() = spec.layer();
   *job.mutable_loss() = spec.loss();
   if (spec.has_predict()) *job.mutable_predict() = spec.predict();
   job.set_output_dir(spec.output_dir());
-  job.mutable_precision()->set_compute("float64");
 
   Train* train = job.mutable_train();
   train->set_dataset(spec.train().dataset());
@@ -107,19 +101,6 @@ JobSpec SmallJob(const JobSpec& spec, int64_t batch) {
   if (spec.train().has_steps()) train->set_steps(spec.train().steps());
   *train->mutable_optimizer() = spec.train().optimizer();
 
-  for (const Dataset& dataset : spec.dataset()) {
-    Dataset* small = job.add_dataset();
-    small->set_name(dataset.name());
-    *small->mutable_field() = dataset.field();
-    for (Field& field : *small->mutable_field()) {
-      if (field.dtype() != "int64") field.clear_dtype();
-      field.clear_normalize();
-      field.clear_clip_percentile();
-      // Samples are drawn as the layers see them.
-      const std::vector<int64_t> shape = SampleShape(dataset, field);
-      field.mutable_shape()->Assign(shape.begin(), shape.end());
-    }
-  }
   for (const LayoutSpec& layout : spec.layout()) {
     LayoutSpec* small = job.add_layout();
     *small = layout;
