@@ -383,6 +383,7 @@ void JoinedNode::RenewUntilStopped() {
       continue;
     }
     absl::Status status = joins ? JoinOnce() : Renew();
+    if (stops_()) return;
     if (!status.ok() && joins && !NeedsToken() && UntilDue() <= absl::ZeroDuration()) {
       // What it has must not end because of a token that cannot be used yet.
       LogWarning(absl::StrCat("it cannot join with its new token yet: ", std::string(status.message())));
@@ -391,7 +392,7 @@ void JoinedNode::RenewUntilStopped() {
     }
     wait = status.ok() ? kFirstPause : pause;
     pause = status.ok() ? kFirstPause : std::min(2 * pause, kLongestPause);
-    if (status.ok() || stops_()) continue;
+    if (status.ok() || stops_()) continue;  // told to stop while it renewed after a join
     LogWarning(absl::StrCat(joins ? "it cannot join with its token yet: " : "the certificate cannot be renewed yet: ",
                             std::string(status.message())));
   }

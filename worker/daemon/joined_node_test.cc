@@ -141,6 +141,8 @@ class SilentServer {
     pollfd listener = {listener_.get(), POLLIN, 0};
     return poll(&listener, 1, static_cast<int>(absl::ToInt64Milliseconds(within))) == 1;
   }
+  // Ends the connection of the first one that has.
+  void DropClient() const { const UniqueFd client(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC)); }
 
  private:
   const UniqueFd listener_{socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
@@ -404,6 +406,24 @@ TEST_F(JoinedNodeTest, ItsEndBreaksOffARenewalThatIsNotAnswered) {
   const Deadline long_before_its_deadline = Deadline::After(absl::Seconds(10));
   node_.reset();
   EXPECT_FALSE(long_before_its_deadline.Expired());
+}
+
+TEST_F(JoinedNodeTest, ItsEndBreaksOffAJoinThatIsNotAnsweredAndNothingFollows) {
+  ASSERT_EQ(Join(), absl::OkStatus());
+  node_.reset();
+  server_.reset();
+  WriteToken("bbbbbbbbbbbb");
+  const SilentServer silent(endpoint_.port);
+  ::testing::internal::CaptureStderr();
+  InitLogging("joined_node_test");  // on stderr as it is now
+  const absl::Status joined = Join([&] { return silent.HasClient(absl::ZeroDuration()); });
+  silent.DropClient();  // that of the start, which was told to stop
+  const bool tries_again = silent.HasClient(absl::Seconds(60));
+  node_.reset();
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  ASSERT_EQ(joined, absl::OkStatus()) << "it has a certificate";
+  EXPECT_TRUE(tries_again);
+  EXPECT_EQ(log.find("cannot join with its new token yet"), std::string::npos) << log;
 }
 
 TEST_F(JoinedNodeTest, AnAuthorityWithTheRightKeyThatHasNotSignedItselfIsNotTaken) {
