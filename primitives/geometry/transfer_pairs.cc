@@ -16,8 +16,7 @@ constexpr int64_t kMostPairs = int64_t{1} << 23;
 
 }  // namespace
 
-// Each destination takes its own copy where it has one, else that of its
-// turn.
+// Each destination takes its own copy where it has one, else that of its turn.
 bool TransferCounts::CountPairs() {
   listed_ = true;
   const int dims = from_.layout->dims();

@@ -1,4 +1,4 @@
-// What a program writes that is asked for one answer, and its end.
+// Reading what a child process writes, and waiting for its end.
 //
 //   ADJOIN_ASSIGN_OR_RETURN(ChildProcess child, Spawn(command));
 //   std::string out, err;
