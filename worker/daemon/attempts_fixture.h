@@ -82,7 +82,7 @@ exit $(cat )" << folder_ << "/exit-$name)\n";
     settings_.socket = "nowhere";
     settings_.data_root = settings_.output_root = folder_;
     settings_.stop_grace = absl::Milliseconds(20);
-    settings_.preparing = {.of_one_mount = 2, .in_all = 2, .time = absl::Seconds(60)};
+    settings_.preparing = {.of_one_mount = 2, .waiting_for_one = 0, .in_all = 2, .time = absl::Seconds(60)};
     for (const int processor : {Processors().front(), Processors().back()}) {
       settings_.places.push_back({.processors = {processor}, .text = absl::StrCat("place ", settings_.places.size())});
     }

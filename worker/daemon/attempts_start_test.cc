@@ -164,14 +164,14 @@ TEST_F(AttemptsTest, PathsThatHangHoldUpNoOtherAttempt) {
 }
 
 TEST_F(AttemptsTest, AFileSystemThatDoesNotAnswerHoldsUpItsOwnAttemptsOnly) {
-  settings_.preparing = {.of_one_mount = 2, .in_all = 8, .time = absl::Seconds(60)};
+  settings_.preparing = {.of_one_mount = 2, .waiting_for_one = 0, .in_all = 8, .time = absl::Seconds(60)};
   Begin();
   SetGate(/*shut=*/true, /*only_dead=*/true);
   StartOnly(4, 1, "dead-1");
   StartOnly(5, 1, "dead-2");
   ASSERT_TRUE(AwaitUnderWay(2));
   StartOnly(6, 1, "dead-3");
-  EXPECT_THAT(Facts(2), ElementsAre("RANK_LOST could not be started: 2 others wait there for the file system at /proc "
+  EXPECT_THAT(Facts(2), ElementsAre("RANK_LOST could not be started: 2 others wait for the file system at /proc "
                                     "already: does it answer?",
                                     "cleared"));
   const RankEnded refused = Hello().attempt(2).rank(0).ended();
@@ -185,8 +185,23 @@ TEST_F(AttemptsTest, AFileSystemThatDoesNotAnswerHoldsUpItsOwnAttemptsOnly) {
   SetGate(/*shut=*/false);
 }
 
+TEST_F(AttemptsTest, ABurstOfStartsAtASlowFileSystemCostsNoAttempt) {
+  settings_.preparing = {.of_one_mount = 2, .waiting_for_one = 8, .in_all = 8, .time = absl::Seconds(60)};
+  Begin();
+  SetGate(/*shut=*/true, /*only_dead=*/true);
+  const std::vector<std::string> jobs = {"dead-1", "dead-2", "dead-3", "dead-4", "dead-5"};
+  for (size_t i = 0; i < jobs.size(); ++i) StartOnly(4 + i, 1, jobs[i]);
+  ASSERT_TRUE(AwaitUnderWay(2));
+  EXPECT_THAT(Facts(0), IsEmpty());
+  SetGate(/*shut=*/false);
+  for (size_t i = 0; i < jobs.size(); ++i) Start(4 + i, 1, jobs[i]);  // they are here; awaits their processes
+  EXPECT_THAT(Facts(0), IsEmpty());
+  attempts_->KillAll("the test ends");
+  EXPECT_TRUE(AwaitCleared());
+}
+
 TEST_F(AttemptsTest, PathsThatDoNotAnswerInTimeEndTheirAttempt) {
-  settings_.preparing = {.of_one_mount = 2, .in_all = 8, .time = absl::Seconds(2)};
+  settings_.preparing = {.of_one_mount = 2, .waiting_for_one = 0, .in_all = 8, .time = absl::Seconds(2)};
   Begin();
   SetGate(/*shut=*/true, /*only_dead=*/true);
   StartOnly(4, 2, "dead-1");

@@ -62,8 +62,9 @@ class FolderRemover {
   static constexpr absl::Duration kAnswerTimeout = absl::Seconds(55);
 
   // `send` passes a message to the coordinator.
-  FolderRemover(std::string output_root, std::function<void(WorkerMessage)> send,
-                MountCalls::Limits limits = {.of_one_mount = 4, .in_all = 32, .time = kAnswerTimeout})
+  FolderRemover(
+      std::string output_root, std::function<void(WorkerMessage)> send,
+      MountCalls::Limits limits = {.of_one_mount = 4, .waiting_for_one = 12, .in_all = 64, .time = kAnswerTimeout})
       : output_root_(std::move(output_root)), send_(std::move(send)), calls_({output_root_}, limits) {}
 
   // Sends one FoldersRemoved when it is done, also where that failed, and when the file system does not answer in

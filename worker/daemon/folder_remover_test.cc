@@ -291,7 +291,7 @@ TEST_F(FolderRemoverTest, AFileSystemThatDoesNotAnswerHoldsUpTheRemovalsOfItsOwn
         answers[message.folders_removed().request_id()] = message.folders_removed();
         changed.NotifyAll();
       },
-      MountCalls::Limits{.of_one_mount = 2, .in_all = 8, .time = absl::Seconds(2)});
+      MountCalls::Limits{.of_one_mount = 2, .waiting_for_one = 0, .in_all = 8, .time = absl::Seconds(2)});
   const auto remove = [&](const std::string& id, const std::string& folder) {
     RemoveFolders request = Request();
     request.set_request_id(id);
@@ -311,7 +311,7 @@ TEST_F(FolderRemoverTest, AFileSystemThatDoesNotAnswerHoldsUpTheRemovalsOfItsOwn
   }
   remove("third", "dead/third");
   EXPECT_EQ(answer("third").error(),
-            absl::StrCat("2 others wait there for the file system at ", root_, "/dead already: does it answer?"));
+            absl::StrCat("2 others wait for the file system at ", root_, "/dead already: does it answer?"));
   remove("good", "run");
   EXPECT_EQ(answer("good").error(), "");
   EXPECT_GT(answer("good").files(), 0);

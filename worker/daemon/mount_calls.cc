@@ -12,13 +12,6 @@ namespace {
 // How long the clock waits for a call before it looks again.
 constexpr absl::Duration kIdle = absl::Hours(1);
 
-absl::Status Late(const std::string& mount_point, absl::Duration time) {
-  const std::string limit = absl::FormatDuration(time);
-  return absl::DeadlineExceededError(
-      mount_point.empty() ? absl::StrCat("it did not end within ", limit, ": do the file systems there answer?")
-                          : absl::StrCat("the file system at ", mount_point, " did not answer within ", limit));
-}
-
 }  // namespace
 
 MountCalls::MountCalls(std::vector<std::string> roots, Limits limits)
@@ -32,22 +25,60 @@ MountCalls::~MountCalls() {
   {
     absl::MutexLock lock(&shared_->mutex);
     shared_->stopping = true;
+    for (auto& [id, call] : shared_->calls) call.done = nullptr;  // those that wait for room end
   }
   shared_->changed.NotifyAll();
   clock_.join();
 }
 
+size_t MountCalls::CountAt(const Shared& shared, const std::string& mount_point) {
+  return std::count_if(shared.calls.begin(), shared.calls.end(),
+                       [&](const auto& each) { return each.second.mount_point == mount_point; });
+}
+
+absl::Status MountCalls::Late(const Shared& shared, const OneCall& call) {
+  const std::string limit = absl::FormatDuration(call.time);
+  if (!call.waits_for.empty()) {
+    return absl::DeadlineExceededError(absl::StrCat(CountAt(shared, call.waits_for),
+                                                    " others are still at the file system at ", call.waits_for,
+                                                    " after ", limit, ": does it answer?"));
+  }
+  return absl::DeadlineExceededError(
+      call.mount_point.empty()
+          ? absl::StrCat("it did not end within ", limit, ": do the file systems there answer?")
+          : absl::StrCat("the file system at ", call.mount_point, " did not answer within ", limit));
+}
+
 absl::Status MountCalls::EnterMount(Shared& shared, uint64_t id, const std::string& mount_point) {
   absl::MutexLock lock(&shared.mutex);
   OneCall& call = shared.calls.at(id);
-  call.mount_point.clear();
-  if (call.done == nullptr) return absl::DeadlineExceededError("it took too long, and was ended");
+  const bool stays = call.mount_point == mount_point && call.done != nullptr;
+  if (stays) return absl::OkStatus();
+  if (!call.mount_point.empty()) {
+    call.mount_point.clear();
+    shared.changed.NotifyAll();
+  }
+  const auto is_over = [&call] { return call.done == nullptr; };
+  const absl::Status over = absl::DeadlineExceededError("it took too long, and was ended");
+  if (is_over()) return over;
   if (mount_point.empty()) return absl::OkStatus();
-  const auto there = std::count_if(shared.calls.begin(), shared.calls.end(),
-                                   [&](const auto& each) { return each.second.mount_point == mount_point; });
-  if (static_cast<size_t>(there) >= shared.limits.of_one_mount) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(there, " others wait there for the file system at ", mount_point, " already: does it answer?"));
+  const auto has_room = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(shared.mutex) {
+    return CountAt(shared, mount_point) < shared.limits.of_one_mount;
+  };
+  if (!has_room()) {
+    const size_t waiting = std::count_if(shared.calls.begin(), shared.calls.end(),
+                                         [&](const auto& each) { return each.second.waits_for == mount_point; });
+    if (waiting >= shared.limits.waiting_for_one) {
+      return absl::DeadlineExceededError(absl::StrCat(CountAt(shared, mount_point) + waiting,
+                                                      " others wait for the file system at ", mount_point,
+                                                      " already: does it answer?"));
+    }
+    call.waits_for = mount_point;
+    const bool in_time = shared.changed.Wait(
+        shared.mutex, call.late, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(shared.mutex) { return is_over() || has_room(); });
+    const absl::Status late = in_time ? over : Late(shared, call);
+    call.waits_for.clear();
+    if (!in_time || is_over()) return late;
   }
   call.mount_point = mount_point;
   return absl::OkStatus();
@@ -61,12 +92,13 @@ MountCalls::Done MountCalls::Take(Shared& shared, uint64_t id) {
   return done;
 }
 
-bool MountCalls::Call(std::function<absl::Status(const Enter&)> call, Done done) {
+bool MountCalls::Call(std::function<absl::Status(const Enter&)> call, Done done, std::optional<absl::Duration> time) {
   uint64_t id = 0;
   {
     absl::MutexLock lock(&shared_->mutex);
     id = ++shared_->begun;
-    shared_->calls.emplace(id, OneCall{Deadline::After(shared_->limits.time), std::move(done), ""});
+    const absl::Duration limit = time.value_or(shared_->limits.time);
+    shared_->calls.emplace(id, OneCall{.late = Deadline::After(limit), .time = limit, .done = std::move(done)});
   }
   const bool called = threads_.Call(
       [shared = shared_, id, call = std::move(call)] {
@@ -75,6 +107,7 @@ bool MountCalls::Call(std::function<absl::Status(const Enter&)> call, Done done)
             call([&](const std::string& path) { return EnterMount(*shared, id, mounts.OfBelow(shared->roots, path)); });
         absl::MutexLock lock(&shared->mutex);
         shared->calls.at(id).mount_point.clear();
+        shared->changed.NotifyAll();
         return status;
       },
       [shared = shared_, id](const absl::Status& status) {
@@ -84,6 +117,14 @@ bool MountCalls::Call(std::function<absl::Status(const Enter&)> call, Done done)
   return called;
 }
 
+MountCalls::OneCall* MountCalls::FirstToBeLate(Shared& shared) {
+  OneCall* first = nullptr;
+  for (auto& [id, call] : shared.calls) {
+    if (call.done != nullptr && (first == nullptr || call.late.when() < first->late.when())) first = &call;
+  }
+  return first;
+}
+
 void MountCalls::EndLateCalls() {
   Shared& shared = *shared_;
   while (true) {
@@ -91,23 +132,17 @@ void MountCalls::EndLateCalls() {
     absl::Status late;
     {
       absl::MutexLock lock(&shared.mutex);
-      const auto next = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(shared.mutex) {
-        return std::find_if(shared.calls.begin(), shared.calls.end(),
-                            [](const auto& each) { return each.second.done != nullptr; });
-      };
-      shared.changed.Wait(shared.mutex, Deadline::After(kIdle), [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(shared.mutex) {
-        return shared.stopping || next() != shared.calls.end();
+      const OneCall* next = FirstToBeLate(shared);
+      const Deadline until = next == nullptr ? Deadline::After(kIdle) : next->late;  // the call may be over before
+      shared.changed.Wait(shared.mutex, until, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(shared.mutex) {
+        const OneCall* first = FirstToBeLate(shared);
+        return shared.stopping || (first != nullptr && first->late.when() < until.when());
       });
-      if (const auto first = next(); first != shared.calls.end()) {
-        const Deadline deadline = first->second.late;  // the call may be over before
-        shared.changed.Wait(shared.mutex, deadline,
-                            [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(shared.mutex) { return shared.stopping; });
-      }
       if (shared.stopping) return;
-      const auto first = next();
-      if (first == shared.calls.end() || !first->second.late.Expired()) continue;
-      done = std::exchange(first->second.done, nullptr);
-      late = Late(first->second.mount_point, shared.limits.time);
+      OneCall* first = FirstToBeLate(shared);
+      if (first == nullptr || !first->late.Expired()) continue;
+      done = std::exchange(first->done, nullptr);
+      late = Late(shared, *first);
     }
     done(late);
   }

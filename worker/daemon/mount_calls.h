@@ -1,7 +1,8 @@
 // Calls functions that touch files, each on a thread of its own, so that a mounted file system that does not answer
 // holds up only what touches it.
 //
-//   MountCalls calls({"/srv/data", "/srv/output"}, {.of_one_mount = 4, .in_all = 32, .time = absl::Seconds(60)});
+//   MountCalls calls({"/srv/data", "/srv/output"},
+//                    {.of_one_mount = 4, .waiting_for_one = 12, .in_all = 64, .time = absl::Seconds(60)});
 //   calls.Call(
 //       [path](const MountCalls::Enter& enter) {                     // may never return; owns all that it uses
 //         ADJOIN_RETURN_IF_ERROR(enter(path));                       // where it will be next
@@ -9,9 +10,10 @@
 //       },
 //       [this](const absl::Status& status) { OnTouched(status); });  // in time, whatever the file system does
 //
-// While `of_one_mount` calls are at files of one mounted file system, no other call enters it; all of them may be
-// slow, or wait for ever. Which one a file is on is told by the text of its path, so where file systems are mounted
-// below a root, files of the root's own, where a link may lead to them, are counted for none (MountPoints::OfBelow).
+// While `of_one_mount` calls are at files of one mounted file system, others wait until one of them leaves it; all of
+// them may be slow, or wait for ever. Which one a file is on is told by the text of its path. Where other file systems
+// are mounted below a root, a path on the root's own file system may be a link to one of them; such paths are not
+// counted (MountPoints::OfBelow).
 // Any thread. The destructor waits for a `done` that runs, not for calls.
 #ifndef ADJOIN_WORKER_DAEMON_MOUNT_CALLS_H_
 #define ADJOIN_WORKER_DAEMON_MOUNT_CALLS_H_
@@ -21,6 +23,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -39,11 +42,13 @@ class MountCalls {
  public:
   struct Limits {
     size_t of_one_mount = 4;
-    size_t in_all = 32;                       // threads
-    absl::Duration time = absl::Seconds(60);  // of each call
+    size_t waiting_for_one = 12;              // mount, besides; a call that would be one more gets an error
+    size_t in_all = 64;                       // threads, those that wait included
+    absl::Duration time = absl::Seconds(60);  // of each call, with its waits
   };
-  // Call it with an absolute path before the path is touched. Errors: kResourceExhausted (too many others are at its
-  // file system), kDeadlineExceeded (the call has taken too long, and nothing waits for it any more).
+  // Call it with an absolute path before the path is touched. Waits until there is room at its file system; a call
+  // keeps its room until it enters another one. Errors: kDeadlineExceeded (the file system does not answer: too many
+  // others wait for it already, or the call has taken too long, and nothing waits for it any more).
   using Enter = std::function<absl::Status(const std::string& path)>;
   using Done = std::function<void(const absl::Status&)>;
 
@@ -55,14 +60,16 @@ class MountCalls {
 
   // `done` gets what the call returns, or kDeadlineExceeded when its time is over, and that once, on a thread of this
   // object's; not after the destructor has returned. Returns false, and never calls it, where `in_all` calls are under
-  // way already or no thread can be started. Does not wait.
-  bool Call(std::function<absl::Status(const Enter&)> call, Done done);
+  // way already or no thread can be started. Does not wait. `time`: of this call; absent: that of the limits.
+  bool Call(std::function<absl::Status(const Enter&)> call, Done done, std::optional<absl::Duration> time = {});
 
  private:
   struct OneCall {
     Deadline late;
-    Done done;                // empty: it was called at the deadline
-    std::string mount_point;  // where it is; "": nowhere yet, or not known
+    absl::Duration time;           // until then, from its beginning
+    Done done;                     // empty: it was called at the deadline
+    std::string mount_point = {};  // where it is; "": nowhere yet, or not known
+    std::string waits_for = {};    // the mount point where it waits for room; "": none
   };
   // What calls use that outlive this object.
   struct Shared {
@@ -70,12 +77,18 @@ class MountCalls {
     Limits limits;
     absl::Mutex mutex;
     MonotonicCondition changed;
-    std::map<uint64_t, OneCall> calls ABSL_GUARDED_BY(mutex);  // in the order of their deadlines
+    std::map<uint64_t, OneCall> calls ABSL_GUARDED_BY(mutex);
     uint64_t begun ABSL_GUARDED_BY(mutex) = 0;
     bool stopping ABSL_GUARDED_BY(mutex) = false;
   };
 
   static absl::Status EnterMount(Shared& shared, uint64_t id, const std::string& mount_point);
+  static size_t CountAt(const Shared& shared, const std::string& mount_point)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(shared.mutex);
+  // Why a call ends at its deadline.
+  static absl::Status Late(const Shared& shared, const OneCall& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(shared.mutex);
+  // The call whose deadline comes first, of those whose `done` was not called; null: there is none.
+  static OneCall* FirstToBeLate(Shared& shared) ABSL_EXCLUSIVE_LOCKS_REQUIRED(shared.mutex);
   // The call is over, or was never made. Returns what is to be called then; empty where that was done.
   static Done Take(Shared& shared, uint64_t id);
   void EndLateCalls();

@@ -5,6 +5,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,15 +32,22 @@ class MountCallsTest : public ::testing::Test {
     absl::Mutex mutex;
     MonotonicCondition changed;
     bool answers = false;  // the file system does
-    int waiting = 0;       // calls for it
+    int begun = 0;         // calls
+    int waiting = 0;       // for it
     std::vector<absl::Status> refused_later;
     std::map<std::string, std::vector<absl::Status>> ends;  // of calls, by name
   };
 
   // Begins a call that enters the paths one after another, and waits at the last one for the file system.
-  bool Begin(MountCalls& calls, const std::string& name, const std::vector<std::string>& paths, bool waits = true) {
+  bool Begin(MountCalls& calls, const std::string& name, const std::vector<std::string>& paths, bool waits = true,
+             std::optional<absl::Duration> time = {}) {
     return calls.Call(
         [world = world_, paths, waits](const MountCalls::Enter& enter) -> absl::Status {
+          {
+            absl::MutexLock lock(&world->mutex);
+            ++world->begun;
+            world->changed.NotifyAll();
+          }
           for (const std::string& path : paths) ADJOIN_RETURN_IF_ERROR(enter(path));
           if (!waits) return absl::OkStatus();
           absl::MutexLock lock(&world->mutex);
@@ -55,7 +63,12 @@ class MountCallsTest : public ::testing::Test {
           absl::MutexLock lock(&world->mutex);
           world->ends[name].push_back(status);
           world->changed.NotifyAll();
-        });
+        },
+        time);
+  }
+  bool AwaitBegun(int count) {
+    absl::MutexLock lock(&world_->mutex);
+    return world_->changed.Wait(world_->mutex, Soon(), [&] { return world_->begun == count; });
   }
   bool AwaitWaiting(int count) {
     absl::MutexLock lock(&world_->mutex);
@@ -78,13 +91,14 @@ class MountCallsTest : public ::testing::Test {
 };
 
 TEST_F(MountCallsTest, AFileSystemThatDoesNotAnswerHoldsUpItsOwnCallsOnly) {
-  MountCalls calls({"/proc/dead", "/nowhere"}, {.of_one_mount = 2, .in_all = 8, .time = absl::Seconds(60)});
+  MountCalls calls({"/proc/dead", "/nowhere"},
+                   {.of_one_mount = 2, .waiting_for_one = 0, .in_all = 8, .time = absl::Seconds(60)});
   ASSERT_TRUE(Begin(calls, "first", {"/nowhere/a", "/proc/dead/a"}));
   ASSERT_TRUE(Begin(calls, "second", {"/proc/dead/b"}));
   ASSERT_TRUE(AwaitWaiting(2));
   ASSERT_TRUE(Begin(calls, "third", {"/proc/dead/c"}));
-  EXPECT_TRUE(absl::IsResourceExhausted(EndOf("third"))) << EndOf("third");
-  EXPECT_EQ(EndOf("third").message(), "2 others wait there for the file system at /proc already: does it answer?");
+  EXPECT_TRUE(absl::IsDeadlineExceeded(EndOf("third"))) << EndOf("third");
+  EXPECT_EQ(EndOf("third").message(), "2 others wait for the file system at /proc already: does it answer?");
   for (const char* name : {"fourth", "fifth", "sixth"}) {
     ASSERT_TRUE(Begin(calls, name, {"/nowhere/d", "/nowhere/e"}, /*waits=*/false));
     EXPECT_EQ(EndOf(name), absl::OkStatus());
@@ -96,39 +110,78 @@ TEST_F(MountCallsTest, AFileSystemThatDoesNotAnswerHoldsUpItsOwnCallsOnly) {
   EXPECT_EQ(EndOf("seventh"), absl::OkStatus());
 }
 
+// A burst of calls at a file system that is slow costs none of them.
+TEST_F(MountCallsTest, CallsWaitUntilThereIsRoomAtTheirFileSystem) {
+  MountCalls calls({"/proc/slow"}, {.of_one_mount = 2, .waiting_for_one = 8, .in_all = 10, .time = absl::Seconds(60)});
+  std::vector<std::string> names;
+  for (int i = 0; i < 10; ++i) names.push_back("call " + std::to_string(i));
+  for (const std::string& name : names) {
+    ASSERT_TRUE(Begin(calls, name, {"/proc/slow/a", "/proc/slow/b", "/proc/slow/c"}));
+  }
+  ASSERT_TRUE(AwaitBegun(10));
+  ASSERT_TRUE(AwaitWaiting(2));
+  {
+    absl::MutexLock lock(&world_->mutex);
+    EXPECT_THAT(world_->ends, IsEmpty());
+  }
+  Answer();
+  for (const std::string& name : names) EXPECT_EQ(EndOf(name), absl::OkStatus()) << name;
+}
+
+TEST_F(MountCallsTest, ACallThatFindsNoRoomEndsInTime) {
+  MountCalls calls({"/proc/dead"}, {.of_one_mount = 2, .waiting_for_one = 2, .in_all = 8, .time = absl::Seconds(60)});
+  for (const char* name : {"first", "second"}) ASSERT_TRUE(Begin(calls, name, {"/proc/dead/a"}));
+  ASSERT_TRUE(AwaitWaiting(2));
+  ASSERT_TRUE(Begin(calls, "third", {"/proc/dead/a"}, /*waits=*/false, /*time=*/absl::Seconds(2)));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(EndOf("third"))) << EndOf("third");
+  EXPECT_EQ(EndOf("third").message(), "2 others are still at the file system at /proc after 2s: does it answer?");
+  ASSERT_TRUE(Begin(calls, "fourth", {"/proc/dead/a"}, /*waits=*/false));
+  Answer();
+  for (const char* name : {"first", "second", "fourth"}) EXPECT_EQ(EndOf(name), absl::OkStatus()) << name;
+}
+
 TEST_F(MountCallsTest, ACallHasLeftAFileSystemWhenItEntersAnother) {
-  MountCalls calls({"/proc/dead", "/nowhere"}, {.of_one_mount = 1, .in_all = 8, .time = absl::Seconds(60)});
+  MountCalls calls({"/proc/dead", "/nowhere"},
+                   {.of_one_mount = 1, .waiting_for_one = 0, .in_all = 8, .time = absl::Seconds(60)});
   ASSERT_TRUE(Begin(calls, "first", {"/proc/dead/a", "/nowhere/a"}));
   ASSERT_TRUE(AwaitWaiting(1));
   ASSERT_TRUE(Begin(calls, "second", {"/proc/dead/b"}, /*waits=*/false));
   EXPECT_EQ(EndOf("second"), absl::OkStatus());
   ASSERT_TRUE(Begin(calls, "third", {"/nowhere/b"}, /*waits=*/false));
-  EXPECT_TRUE(absl::IsResourceExhausted(EndOf("third")));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(EndOf("third"))) << EndOf("third");
   Answer();
   EXPECT_EQ(EndOf("first"), absl::OkStatus());
 }
 
 TEST_F(MountCallsTest, ACallEndsInTimeWhateverTheFileSystemDoes) {
-  MountCalls calls({"/proc/dead"}, {.of_one_mount = 2, .in_all = 8, .time = absl::Seconds(2)});
-  for (const char* name : {"first", "second"}) ASSERT_TRUE(Begin(calls, name, {"/proc/dead/a"}));
-  ASSERT_TRUE(AwaitWaiting(2));
+  MountCalls calls({"/proc/dead"}, {.of_one_mount = 3, .waiting_for_one = 0, .in_all = 8, .time = absl::Seconds(60)});
+  ASSERT_TRUE(Begin(calls, "slow", {"/proc/dead/a"}));
+  ASSERT_TRUE(AwaitWaiting(1));
+  for (const char* name : {"first", "second"}) {
+    ASSERT_TRUE(Begin(calls, name, {"/proc/dead/a"}, /*waits=*/true, /*time=*/absl::Seconds(2)));
+  }
+  ASSERT_TRUE(AwaitWaiting(3));
   for (const char* name : {"first", "second"}) {
     EXPECT_TRUE(absl::IsDeadlineExceeded(EndOf(name))) << EndOf(name);
     EXPECT_EQ(EndOf(name).message(), "the file system at /proc did not answer within 2s");
   }
   ASSERT_TRUE(Begin(calls, "third", {"/proc/dead/c"}));
-  EXPECT_TRUE(absl::IsResourceExhausted(EndOf("third"))) << "the two still wait for it";
+  EXPECT_EQ(EndOf("third").message(), "3 others wait for the file system at /proc already: does it answer?");
 
   Answer();
   ASSERT_TRUE(AwaitWaiting(0));
+  EXPECT_EQ(EndOf("slow"), absl::OkStatus()) << "it has more time";
   absl::MutexLock lock(&world_->mutex);
-  world_->changed.Wait(world_->mutex, Soon(), [&] { return world_->refused_later.size() == 2; });
-  for (const absl::Status& later : world_->refused_later) EXPECT_TRUE(absl::IsDeadlineExceeded(later)) << later;
+  world_->changed.Wait(world_->mutex, Soon(), [&] { return world_->refused_later.size() == 3; });
+  int refused = 0;
+  for (const absl::Status& later : world_->refused_later) refused += absl::IsDeadlineExceeded(later);
+  EXPECT_EQ(refused, 2);
   for (const char* name : {"first", "second"}) EXPECT_THAT(world_->ends[name], SizeIs(1));
 }
 
 TEST_F(MountCallsTest, NoMoreThreadsThanInAll) {
-  MountCalls calls({"/proc/dead", "/nowhere"}, {.of_one_mount = 8, .in_all = 2, .time = absl::Seconds(60)});
+  MountCalls calls({"/proc/dead", "/nowhere"},
+                   {.of_one_mount = 8, .waiting_for_one = 0, .in_all = 2, .time = absl::Seconds(60)});
   ASSERT_TRUE(Begin(calls, "first", {"/proc/dead/a"}));
   ASSERT_TRUE(Begin(calls, "second", {"/nowhere/a"}));
   ASSERT_TRUE(AwaitWaiting(2));
@@ -140,15 +193,22 @@ TEST_F(MountCallsTest, NoMoreThreadsThanInAll) {
 }
 
 TEST_F(MountCallsTest, TheEndWaitsForNoFileSystem) {
-  {
-    MountCalls calls({"/proc/dead"}, {.of_one_mount = 2, .in_all = 8, .time = absl::Seconds(60)});
-    ASSERT_TRUE(Begin(calls, "first", {"/proc/dead/a"}));
-    ASSERT_TRUE(AwaitWaiting(1));
-  }
+  auto calls = std::make_unique<MountCalls>(
+      std::vector<std::string>{"/proc/dead"},
+      MountCalls::Limits{.of_one_mount = 1, .waiting_for_one = 1, .in_all = 8, .time = absl::Seconds(60)});
+  ASSERT_TRUE(Begin(*calls, "first", {"/proc/dead/a"}));
+  ASSERT_TRUE(AwaitWaiting(1));
+  ASSERT_TRUE(Begin(*calls, "second", {"/proc/dead/a"}));  // waits for room
+  ASSERT_TRUE(AwaitBegun(2));
+  const Deadline long_before_any_time_is_over = Deadline::After(absl::Seconds(10));
+  calls.reset();
+  EXPECT_FALSE(long_before_any_time_is_over.Expired());
+  EXPECT_TRUE(AwaitWaiting(1)) << "the first is where it was";
   Answer();
   ASSERT_TRUE(AwaitWaiting(0));
   absl::MutexLock lock(&world_->mutex);
   EXPECT_THAT(world_->ends["first"], IsEmpty()) << "nothing is called after the end";
+  EXPECT_THAT(world_->ends["second"], IsEmpty());
 }
 
 }  // namespace
