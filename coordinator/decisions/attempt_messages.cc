@@ -1,8 +1,15 @@
 #include "coordinator/decisions/attempt_messages.h"
 
 namespace adjoin {
+namespace {
 
-CoordinatorMessage StartMessage(const JobRecord& job, const std::string& worker, uint64_t store_id) {
+// Below the whole time, so that the daemon tells which file system does not answer before the attempt ends without it.
+constexpr double kPartForPaths = 0.75;
+
+}  // namespace
+
+CoordinatorMessage StartMessage(const JobRecord& job, const std::string& worker, uint64_t store_id,
+                                absl::Duration start_timeout) {
   CoordinatorMessage message;
   StartRanks& start = *message.mutable_start_ranks();
   start.set_job_id(job.id);
@@ -18,6 +25,7 @@ CoordinatorMessage StartMessage(const JobRecord& job, const std::string& worker,
   start.set_any_folder(job.any_folder);
   start.set_job_tag(job.tag);
   start.set_gpus(job.spec.resources().gpus());
+  start.set_prepare_seconds(absl::ToDoubleSeconds(start_timeout * kPartForPaths));
   return message;
 }
 

@@ -7,14 +7,16 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/time/time.h"
 #include "coordinator/decisions/job_record.h"
 #include "proto/coordinator.pb.h"
 
 namespace adjoin {
 
 // The worker shall start its ranks of the job's attempt. The plan is not in the message yet. `store_id`: of the store
-// that epochs are counted in.
-CoordinatorMessage StartMessage(const JobRecord& job, const std::string& worker, uint64_t store_id);
+// that epochs are counted in. `start_timeout`: for all ranks to be ready.
+CoordinatorMessage StartMessage(const JobRecord& job, const std::string& worker, uint64_t store_id,
+                                absl::Duration start_timeout);
 // Its ranks shall connect to all others, whose addresses are in the message.
 CoordinatorMessage ConnectMessage(const JobRecord& job);
 // It shall end its ranks.

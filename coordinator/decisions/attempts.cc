@@ -128,8 +128,8 @@ void Attempts::Start(JobRecord& job, const Assignment& workers) {
 }
 
 void Attempts::SendStart(const JobRecord& job, const std::string& worker) {
-  workers_.Send(worker, job.attempt.epoch, StartMessage(job, worker, store_id_), /*urgent=*/false,
-                /*plan_of=*/job.number);
+  workers_.Send(worker, job.attempt.epoch, StartMessage(job, worker, store_id_, options_.start_timeout),
+                /*urgent=*/false, /*plan_of=*/job.number);
 }
 
 void Attempts::SendConnect(const JobRecord& job, const std::string& worker) {

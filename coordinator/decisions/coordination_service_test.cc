@@ -35,6 +35,16 @@ TEST_F(CoordinationServiceTest, TheStartMessageHasTheIdOfTheStoreThatCountsEpoch
   EXPECT_EQ(starts[0].message.start_ranks().store_id(), 77);
 }
 
+TEST_F(CoordinationServiceTest, DaemonsHaveThreeQuartersOfTheTimeOfAStartForItsPaths) {
+  options_.start_timeout = absl::Seconds(200);
+  Restart();
+  Connect(1, "worker-0", 1);
+  Submit(Spec("net", 1));
+  std::vector<Action> starts = Taken(CoordinatorMessage::kStartRanks);
+  ASSERT_EQ(starts.size(), 1);
+  EXPECT_EQ(starts[0].message.start_ranks().prepare_seconds(), 150);
+}
+
 TEST_F(CoordinationServiceTest, WaitsUntilAllRanksFitAndSaysWhy) {
   Connect(1, "worker-0", 3);
   Connect(2, "worker-1", 3);

@@ -1,11 +1,13 @@
 #include "worker/daemon/attempts.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "base/logging.h"
 #include "proto/protocol.h"
 #include "worker/daemon/job_paths.h"
@@ -22,6 +24,8 @@ constexpr uint64_t kMemoryAllowance = uint64_t{1} << 30;
 constexpr uint64_t kMemoryAllowanceWithGpu = uint64_t{4} << 30;
 // A rank sees its own GPU only, by the name that does not depend on an order; one without a GPU sees none.
 constexpr char kVisibleGpus[] = "CUDA_VISIBLE_DEVICES=";
+// So that no number that a coordinator sends is too large for a clock.
+constexpr absl::Duration kLongestPreparation = absl::Hours(24);
 // Where memory runs out, the kernel is to kill a rank, not the daemon.
 constexpr int kOomScoreAbove = 500;
 
@@ -34,6 +38,12 @@ NodeAttempts::Settings WithDefaults(NodeAttempts::Settings settings) {
     return PrepareJobPaths(roots, start, enter);
   };
   return settings;
+}
+
+// Absent: the coordinator does not tell it.
+std::optional<absl::Duration> PreparationTime(const StartRanks& start) {
+  if (!(start.prepare_seconds() > 0)) return std::nullopt;
+  return std::min(absl::Seconds(start.prepare_seconds()), kLongestPreparation);
 }
 
 }  // namespace
@@ -139,7 +149,8 @@ void NodeAttempts::Start(uint64_t epoch, const StartRanks& start) {
       [prepare = settings_.prepare, start](const MountCalls::Enter& enter) { return prepare(start, enter); },
       [this, key, preparation = attempt.preparation](const absl::Status& prepared) {
         OnPrepared(key, preparation, prepared);
-      });
+      },
+      PreparationTime(start));
   if (called) return;
   EndUnstarted(key, RANK_LOST, "could not be started: the file systems of too many other attempts do not answer",
                Fault::kNode);

@@ -68,8 +68,8 @@ class NodeAttempts {
     // Returns why no rank can run on this node now, "" where they can; does not wait. Absent: they always can.
     std::function<std::string()> unfit;
     std::vector<RankPlace> places;  // of a rank in each slot; empty: ranks run anywhere
-    // Preparations at once; StartRanks beyond `in_all` are refused. The time is below that for which the coordinator
-    // waits (its --start-timeout-seconds, 120), so that the daemon tells which file system does not answer.
+    // Preparations at once; StartRanks beyond `in_all` are refused. The time is for coordinators that tell none
+    // (StartRanks.prepare_seconds): three quarters of the 120 s that they wait by default.
     MountCalls::Limits preparing = {
         .of_one_mount = 16, .waiting_for_one = 48, .in_all = 256, .time = absl::Seconds(90)};
     // The last process of another store's attempt is gone: the coordinator waits for a hello that says so. May be

@@ -149,6 +149,7 @@ exit $(cat )" << folder_ << "/exit-$name)\n";
     start.set_world_size(ranks);
     for (int rank = 0; rank < ranks; ++rank) start.add_rank(rank);
     start.set_plan(Plan().SerializeAsString());
+    start.set_prepare_seconds(prepare_seconds_);
     attempts_->Start(epoch, start);
   }
   std::shared_ptr<FakePeer> Connect(uint64_t epoch, uint32_t rank) {
@@ -248,6 +249,7 @@ exit $(cat )" << folder_ << "/exit-$name)\n";
 
   std::string folder_;
   std::string unfit_;
+  double prepare_seconds_ = 0;                                   // of each StartRanks
   const std::shared_ptr<Gate> gate_ = std::make_shared<Gate>();  // outlives the attempts where something still hangs
   absl::Mutex mutex_;
   MonotonicCondition changed_;

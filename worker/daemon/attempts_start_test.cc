@@ -210,6 +210,12 @@ TEST_F(AttemptsTest, PathsThatDoNotAnswerInTimeEndTheirAttempt) {
   const RankEnded ended = Hello().attempt(0).rank(0).ended();
   EXPECT_TRUE(ended.infrastructure());
   EXPECT_FALSE(ended.node_fault());
+
+  settings_.preparing.time = absl::Seconds(60);
+  prepare_seconds_ = 1;  // the coordinator's word counts
+  Begin();
+  StartOnly(5, 1, "dead-1");
+  EXPECT_EQ(Facts(5)[3], "RANK_LOST could not be started: the file system at /proc did not answer within 1s");
   attempts_.reset();
   SetGate(/*shut=*/false);
 }
