@@ -265,6 +265,7 @@ void Attempts::Ended(JobRecord& job, RankRecord& rank, const RankEnded& ended) {
                          .workers = {rank.worker},
                          .killed = WasKilledFromOutside(ended.error()),
                          .node_fault = ended.node_fault(),
+                         .files_fault = ended.files_fault(),
                          .reason = reason});
   }
   const std::vector<RankRecord>& ranks = job.attempt.ranks;

@@ -1,10 +1,12 @@
 // ClusterReport: what a job waits for.
 #include <algorithm>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "base/printable_text.h"
 #include "coordinator/decisions/cluster_report.h"
 #include "coordinator/decisions/memory_need.h"
@@ -154,12 +156,15 @@ std::string ClusterReport::SlotsReason(const JobRecord& job, ReasonContext& cont
   const std::string& programs = ProgramsIn(context, job.spec);
   if (!programs.empty()) absl::StrAppend(&reason, "; ", programs);
   if (!job.unassigned.empty()) absl::StrAppend(&reason, "; ", job.unassigned);
-  for (const auto& [worker, there] : job.failed_starts.workers) {
-    const absl::Duration left = absl::Ceil(there.avoid_until - parts_.options.Now(), absl::Seconds(1));
-    if (left <= absl::ZeroDuration()) continue;
-    absl::StrAppend(&reason, "; rather not on ", worker, " for ", absl::FormatDuration(left),
-                    ", where it failed to start");
-  }
+  const auto avoids = [&](const std::map<std::string, FailedStarts::Place>& places, absl::string_view why) {
+    for (const auto& [worker, there] : places) {
+      const absl::Duration left = absl::Ceil(there.avoid_until - parts_.options.Now(), absl::Seconds(1));
+      if (left <= absl::ZeroDuration()) continue;
+      absl::StrAppend(&reason, "; rather not on ", worker, " for ", absl::FormatDuration(left), ", where ", why);
+    }
+  };
+  avoids(job.failed_starts.workers, "it failed to start");
+  avoids(job.failed_starts.without_files, "a file system of its files did not answer");
   if (job.spec.ranks() > totals.slots) {
     absl::StrAppend(&reason, "; it starts when more workers connect");
   } else if (int64_t{job.spec.ranks()} * resources.gpus() > totals.gpus) {

@@ -26,8 +26,7 @@ namespace {
 // What decides whether the job finds slots: two jobs with the same text do or do not alike. "" where more than this
 // decides, as after attempts that failed to start.
 std::string RequestOf(const JobRecord& job) {
-  if (!job.attempt.ranks.empty() || !job.failed_starts.workers.empty() || job.has_checkpoint ||
-      !job.input_worker.empty()) {
+  if (!job.attempt.ranks.empty() || job.failed_starts.Any() || job.has_checkpoint || !job.input_worker.empty()) {
     return "";
   }
   const RankNeed need = NeedOf(job);
@@ -99,16 +98,15 @@ absl::StatusOr<Assignment> JobQueue::Choose(const JobRecord& job, const Backfill
   const bool beside_gpus = behind != nullptr && behind->KeepsGpuSlotsFrom(job.spec.resources().gpus() > 0);
   std::vector<FreeSlots> free = workers_.FreeFor(job.spec.resources(), beside_gpus);
   if (behind != nullptr) behind->memory().Limit(need.memory, workers_, free);
-  const auto& failed = job.failed_starts.workers;
-  if (failed.empty()) return assign(free);
+  if (!job.failed_starts.Any()) return assign(free);
   std::vector<FreeSlots> others;
   absl::Duration until = absl::ZeroDuration();
   for (const FreeSlots& worker : free) {
     const std::string name(worker.worker);
-    if (failed.count(name) == 0) {
-      others.push_back(worker);
-    } else {
+    if (job.failed_starts.On(name)) {
       until = std::max(until, starts_.AvoidedUntil(job, name));
+    } else {
+      others.push_back(worker);
     }
   }
   absl::StatusOr<Assignment> elsewhere = assign(others);

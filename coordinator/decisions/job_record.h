@@ -112,9 +112,15 @@ struct FailedStarts {
     absl::Duration avoid_until;  // likewise
   };
   std::map<std::string, Place> workers;  // where
-  absl::Duration since;                  // monotonic: the first of them
-  uint32_t in_row = 0;                   // those of which it is open whether the job is to blame
-  uint32_t against_others = 0;           // those where other jobs had started since it failed there before
+  // Where the file system of the job's own files did not answer: that speaks against no worker, and is no failure of
+  // the job's.
+  std::map<std::string, Place> without_files;
+  absl::Duration since;         // monotonic: the first of them
+  uint32_t in_row = 0;          // those of which it is open whether the job is to blame
+  uint32_t against_others = 0;  // those where other jobs had started since it failed there before
+
+  bool Any() const { return !workers.empty() || !without_files.empty(); }
+  bool On(const std::string& worker) const { return workers.count(worker) > 0 || without_files.count(worker) > 0; }
 };
 
 struct JobRecord {

@@ -27,12 +27,17 @@ absl::Duration TimeOf(int times) {
 
 }  // namespace
 
-bool StartFailures::CouldRunElsewhere(const JobRecord& job) const {
-  std::vector<FreeSlots> others;
+bool StartFailures::CouldRunWhere(const JobRecord& job,
+                                  const std::function<bool(const std::string& worker)>& may) const {
+  std::vector<FreeSlots> usable;
   for (const FreeSlots& worker : workers_.AllInTimeFor(job.spec.resources())) {
-    if (job.failed_starts.workers.count(std::string(worker.worker)) == 0) others.push_back(worker);
+    if (may(std::string(worker.worker))) usable.push_back(worker);
   }
-  return Assign(options_.assignment, job.spec, others, /*before=*/{}, homes_.HomeOf(job), NeedOf(job)).ok();
+  return Assign(options_.assignment, job.spec, usable, /*before=*/{}, homes_.HomeOf(job), NeedOf(job)).ok();
+}
+
+bool StartFailures::CouldRunElsewhere(const JobRecord& job) const {
+  return CouldRunWhere(job, [&](const std::string& worker) { return !job.failed_starts.On(worker); });
 }
 
 // True where other jobs have started on a worker since this one failed there.
@@ -44,12 +49,16 @@ bool StartFailures::OthersStartWhere(const JobRecord& job) const {
 }
 
 absl::Duration StartFailures::AvoidedUntil(const JobRecord& job, const std::string& worker) const {
+  // Starts of other jobs tell nothing of this one's files.
+  const auto files = job.failed_starts.without_files.find(worker);
+  const absl::Duration until =
+      files == job.failed_starts.without_files.end() ? -absl::InfiniteDuration() : files->second.avoid_until;
   const auto there = job.failed_starts.workers.find(worker);
   const WorkerRecord* record = workers_.Find(worker);
   if (there == job.failed_starts.workers.end() || (record != nullptr && record->last_start > there->second.failed_at)) {
-    return -absl::InfiniteDuration();
+    return until;
   }
-  return std::max(there->second.avoid_until, workers_.TrialAt(worker) + kTimeOfOthers);
+  return std::max({until, there->second.avoid_until, workers_.TrialAt(worker) + kTimeOfOthers});
 }
 
 // True where attempts have started on the worker and nothing but this job speaks against it since.
@@ -71,8 +80,16 @@ bool StartFailures::IsLast(const std::string& worker) const {
 EndCause StartFailures::Judge(JobRecord& job, const StartFailure& failure) {
   const absl::Duration now = options_.Now();
   FailedStarts& own = job.failed_starts;
-  if (own.workers.empty()) own.since = now;
   const bool from_outside = failure.worker_lost || failure.killed;
+  if (failure.files_fault && failure.cause == EndCause::kNodeLost && !from_outside && !failure.node_fault) {
+    for (const std::string& worker : failure.workers) {
+      FailedStarts::Place& there = own.without_files[worker];
+      there.failed_at = now;
+      there.avoid_until = now + TimeOf(++there.times);
+    }
+    return failure.cause;
+  }
+  if (own.workers.empty()) own.since = now;
   bool others_had_started = false;
   for (const std::string& worker : failure.workers) {
     FailedStarts::Place& there = own.workers[worker];
@@ -102,7 +119,9 @@ EndCause StartFailures::Judge(JobRecord& job, const StartFailure& failure) {
   if (against_others) return failure.cause;
   const auto trusted = std::count_if(own.workers.begin(), own.workers.end(),
                                      [&](const auto& there) { return IsTrusted(there.first, job.number); });
-  return trusted < kEnoughWorkers && CouldRunElsewhere(job) ? EndCause::kNodeLost : failure.cause;
+  // That the job's files could not be reached somewhere does not speak against starting there.
+  const auto untried = [&](const std::string& worker) { return own.workers.count(worker) == 0; };
+  return trusted < kEnoughWorkers && CouldRunWhere(job, untried) ? EndCause::kNodeLost : failure.cause;
 }
 
 bool StartFailures::Connected(JobRecord& job) {

@@ -10,6 +10,9 @@
 // 30 s, then one attempt at a time as a trial; each trial that fails doubles the time, to 10 minutes, and an attempt
 // that is connected ends it all. The last worker that is left is not set aside for what jobs say of it.
 //
+// Where the file system of the job's own files does not answer, the worker and the job are both well: neither is
+// doubted, and the job starts again as after any failure of the infrastructure, for as often as that takes.
+//
 // A job keeps away from a worker on which it failed to start, for the same times, where it could run elsewhere; after
 // that it only prefers others (JobQueue). A job that fails wherever it starts is to blame itself: the failure on the
 // third worker that nothing else speaks against is its own, or that on the last on which it can run; and so is the
@@ -18,6 +21,7 @@
 #define ADJOIN_COORDINATOR_DECISIONS_START_FAILURES_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -44,6 +48,7 @@ struct StartFailure {
   bool killed = false;                   // a process was, from outside
   bool worker_lost = false;              // the daemon was
   bool node_fault = false;               // the worker says so: RankEnded.node_fault
+  bool files_fault = false;              // likewise: RankEnded.files_fault
   std::string reason;
 };
 
@@ -66,10 +71,11 @@ class StartFailures {
 
   // How long the job keeps away from the worker, where it failed to start there and nothing has started there since:
   // for the times above, and where the worker is due for a trial, a moment longer, so jobs that have not failed there
-  // come first. In the past, or -InfiniteDuration(): it does not.
+  // come first; where its files did not answer, for these times whatever has started there. In the past, or
+  // -InfiniteDuration(): it does not.
   absl::Duration AvoidedUntil(const JobRecord& job, const std::string& worker) const;
-  // True where the job could run on workers on which it has not failed to start, if nothing else ran. Those that other
-  // jobs had set aside count, too: they are tried again.
+  // True where the job could run on workers on which it has not failed to start, for whatever reason, if nothing else
+  // ran. Those that other jobs had set aside count, too: they are tried again.
   bool CouldRunElsewhere(const JobRecord& job) const;
 
  private:
@@ -86,6 +92,7 @@ class StartFailures {
     int times = 0;                // that it was set aside since then
     bool node_fault = false;
   };
+  bool CouldRunWhere(const JobRecord& job, const std::function<bool(const std::string& worker)>& may) const;
   void Doubt(const std::string& worker, Witness witness, const std::string& reason);
   void Withdraw(uint64_t job, bool is_gone);
   void SetAside(const std::string& worker, Doubts& doubts, const std::string& reason);

@@ -66,8 +66,9 @@ class StartFailuresTest : public CoordinationTest {
       ended.set_rank(start.rank(0));
       ended.set_end(RANK_LOST);
       ended.set_error(how_);
-      ended.set_infrastructure(infrastructure_ || node_fault_);
+      ended.set_infrastructure(infrastructure_ || node_fault_ || files_fault_);
       ended.set_node_fault(node_fault_);
+      ended.set_files_fault(files_fault_);
       Say(connection, message);
       Cleared(connection, job);
       return;
@@ -106,7 +107,7 @@ class StartFailuresTest : public CoordinationTest {
   std::set<int> broken_;       // nodes
   std::set<std::string> bad_;  // jobs
   std::string how_ = "exited with code 1 without a result";
-  bool infrastructure_ = false, node_fault_ = false;
+  bool infrastructure_ = false, node_fault_ = false, files_fault_ = false;
   std::map<int, int> started_;  // attempts, by node
 };
 
@@ -385,6 +386,62 @@ TEST_F(StartFailuresTest, KillsBeforeAProcessAsksWhatToRunNeedNoRestartPolicy) {
   }
   EXPECT_EQ(Job(job).state(), PENDING) << Job(job).reason();
   EXPECT_EQ(Job(job).restarts_counted(), 0);
+}
+
+// Jobs whose files are on a file system that does not answer, beside others.
+TEST_F(StartFailuresTest, FilesThatDoNotAnswerSpeakAgainstNoWorkerAndNoJob) {
+  Cluster(2, 4);
+  files_fault_ = true;
+  how_ = "could not be started: the file system at /srv/data/dead did not answer within 1m30s";
+  bad_ = {"job-1", "job-2", "job-3"};
+  std::vector<std::string> dead;
+  for (int i = 0; i < 3; ++i) dead.push_back(Submit(Spec("dead", 1)));
+  Work();
+  EXPECT_THAT(Job(dead[0]).reason(), HasSubstr(how_));
+  for (int second = 0; second < 300; ++second) {
+    const std::string other = Submit(Spec("other", 1));
+    Work();
+    ASSERT_EQ(Job(other).state(), RUNNING) << "after " << second << " s: " << Job(other).reason();
+    for (const int node : {0, 1}) ASSERT_EQ(Worker(node).state(), "ready") << "after " << second << " s";
+    Finish(other);
+    PassAndWork(1);
+  }
+  for (const std::string& job : dead) {
+    EXPECT_EQ(Job(job).state(), PENDING) << Job(job).reason();
+    EXPECT_EQ(Job(job).restarts_counted(), 0);
+    EXPECT_GE(Job(job).attempts(), 8);
+    EXPECT_LE(Job(job).attempts(), 20) << "in the end, it starts once a minute";
+  }
+  bad_.clear();
+  PassAndWork(120);
+  EXPECT_EQ(InState(dead, RUNNING).size(), dead.size());
+}
+
+TEST_F(StartFailuresTest, AJobWhoseFilesDoNotAnswerIsTriedElsewhereFirst) {
+  Cluster(2, 1);
+  broken_ = {0};  // for jobs with such files
+  files_fault_ = true;
+  const std::string first = Submit(Spec("first", 1));
+  Work();
+  EXPECT_EQ(started_[0], 1);
+  EXPECT_EQ(Job(first).state(), RUNNING);
+  EXPECT_EQ(WorkerOf(first), "worker-1");
+  const std::string second = Submit(Spec("second", 1));
+  Work();
+  EXPECT_EQ(started_[0], 2);
+  EXPECT_THAT(Job(second).reason(),
+              HasSubstr("; rather not on worker-0 for 30s, where a file system of its files did not answer"));
+  EXPECT_EQ(Worker(0).state(), "ready") << "that the first started elsewhere says nothing of the worker, either";
+  broken_.clear();
+  const std::string other = Submit(Spec("other", 1));
+  Work();
+  EXPECT_EQ(Job(other).state(), RUNNING);
+  EXPECT_EQ(WorkerOf(other), "worker-0");
+  Finish(other);
+  PassAndWork(5);
+  EXPECT_EQ(Job(second).state(), PENDING) << "what starts there says nothing of its files";
+  PassAndWork(30);
+  EXPECT_EQ(Job(second).state(), RUNNING) << "no other worker was free";
 }
 
 TEST_F(StartFailuresTest, ADaemonThatDiesWheneverRanksStartIsSetAside) {

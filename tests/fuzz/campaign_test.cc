@@ -228,6 +228,7 @@ class Campaign {
         message.mutable_rank_ended()->set_rank(rank);
         message.mutable_rank_ended()->set_end(static_cast<RankEnd>(Below(RankEnd_MAX + 1)));
         message.mutable_rank_ended()->set_node_fault(Below(2) == 0);
+        message.mutable_rank_ended()->set_files_fault(Below(2) == 0);
         break;
       case 5: message.mutable_attempt_cleared()->set_job_id(report.job_id()); break;
       default:

@@ -173,6 +173,15 @@ void NodeAttempts::Refuse(uint64_t epoch, const StartRanks& start, const std::st
   SendToCoordinator(epoch, std::move(cleared));
 }
 
+NodeAttempts::Fault NodeAttempts::FaultOf(const absl::Status& prepared) {
+  switch (prepared.code()) {
+    case absl::StatusCode::kAborted: return Fault::kNode;
+    case absl::StatusCode::kDeadlineExceeded: return Fault::kFiles;
+    case absl::StatusCode::kResourceExhausted: return Fault::kDaemon;
+    default: return Fault::kJob;
+  }
+}
+
 void NodeAttempts::OnPrepared(const AttemptKey& key, uint64_t preparation, const absl::Status& prepared) {
   absl::MutexLock lock(&mutex_);
   auto found = attempts_.find(key);
@@ -182,9 +191,8 @@ void NodeAttempts::OnPrepared(const AttemptKey& key, uint64_t preparation, const
   if (!prepared.ok()) {
     // Another attempt would find the same.
     const RankEnd end = absl::IsFailedPrecondition(prepared) ? RANK_HOPELESS : RANK_LOST;
-    const bool not_the_jobs = absl::IsResourceExhausted(prepared) || absl::IsDeadlineExceeded(prepared);
-    const Fault fault = absl::IsAborted(prepared) ? Fault::kNode : not_the_jobs ? Fault::kDaemon : Fault::kJob;
-    return EndUnstarted(key, end, absl::StrCat("could not be started: ", std::string(prepared.message())), fault);
+    return EndUnstarted(key, end, absl::StrCat("could not be started: ", std::string(prepared.message())),
+                        FaultOf(prepared));
   }
   LogInfo(absl::StrCat(key.first, ": starting ", attempt.ranks.size(), " of ", attempt.start.world_size(), " ranks"));
   for (const auto& [number, rank] : attempt.ranks) {
@@ -204,6 +212,7 @@ void NodeAttempts::EndUnstarted(const AttemptKey& key, RankEnd end, const std::s
     ended.set_error(error);
     ended.set_infrastructure(fault != Fault::kJob);
     ended.set_node_fault(fault == Fault::kNode);
+    ended.set_files_fault(fault == Fault::kFiles);
     ReportEnd({key.first, key.second, number}, std::move(ended));
   }
 }

@@ -62,8 +62,8 @@ class NodeAttempts {
     std::optional<User> rank_user;  // absent: the daemon's own
     // Checks and makes a job's paths before its ranks start. It may take as long as file systems do, so it is called on
     // threads of its own, which may outlive the NodeAttempts; it calls `enter` before it touches a path
-    // (mount_calls.h). kResourceExhausted, kDeadlineExceeded: not the job's fault; kAborted: the node's. Absent:
-    // PrepareJobPaths.
+    // (mount_calls.h). kResourceExhausted: not the job's fault; kDeadlineExceeded: that of its files' file system;
+    // kAborted: the node's. Absent: PrepareJobPaths.
     std::function<absl::Status(const StartRanks&, const MountCalls::Enter& enter)> prepare;
     // Returns why no rank can run on this node now, "" where they can; does not wait. Absent: they always can.
     std::function<std::string()> unfit;
@@ -179,8 +179,10 @@ class NodeAttempts {
   void Remember(const AttemptKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The attempt of this job that is not cleared; 0: none.
   uint64_t LivingAttempt(const std::string& job_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Whose fault it is that ranks do not start: infrastructure are the last two.
-  enum class Fault { kJob, kDaemon, kNode };
+  // Whose fault it is that ranks do not start: infrastructure are the last three. kFiles: the file system of the job's
+  // own files does not answer; other jobs can run.
+  enum class Fault { kJob, kDaemon, kFiles, kNode };
+  static Fault FaultOf(const absl::Status& prepared);
   // Ends all ranks of an attempt of which no process was started.
   void EndUnstarted(const AttemptKey& key, RankEnd end, const std::string& error, Fault fault)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -121,6 +121,7 @@ TEST_F(AttemptsTest, ANodeThatCanRunNoRanksRefusesThemWithTheReason) {
   EXPECT_THAT(Facts(3), ElementsAre(refused, refused, "cleared"));
   EXPECT_TRUE(Hello().attempt(0).rank(1).ended().infrastructure());
   EXPECT_TRUE(Hello().attempt(0).rank(1).ended().node_fault());
+  EXPECT_FALSE(Hello().attempt(0).rank(1).ended().files_fault());
   unfit_ = "";
   Start(5, 1);
 }
@@ -177,6 +178,7 @@ TEST_F(AttemptsTest, AFileSystemThatDoesNotAnswerHoldsUpItsOwnAttemptsOnly) {
   const RankEnded refused = Hello().attempt(2).rank(0).ended();
   EXPECT_TRUE(refused.infrastructure());
   EXPECT_FALSE(refused.node_fault()) << "other jobs can run here";
+  EXPECT_TRUE(refused.files_fault());
   Start(7, 1, "job-1");
   EXPECT_FALSE(Hello().attempt(0).cleared());
   attempts_->KillAll("the worker stops");
@@ -208,7 +210,7 @@ TEST_F(AttemptsTest, PathsThatDoNotAnswerInTimeEndTheirAttempt) {
   const std::string late = "RANK_LOST could not be started: the file system at /proc did not answer within 2s";
   EXPECT_THAT(Facts(3), ElementsAre(late, late, "cleared"));
   const RankEnded ended = Hello().attempt(0).rank(0).ended();
-  EXPECT_TRUE(ended.infrastructure());
+  EXPECT_TRUE(ended.infrastructure() && ended.files_fault());
   EXPECT_FALSE(ended.node_fault());
 
   settings_.preparing.time = absl::Seconds(60);
