@@ -203,9 +203,9 @@ class DaemonImpl final : public Daemon {
     ranks.rank_folder = absl::StrCat(settings.state_dir, "/", kFolder);
     ranks.unfit = [this] { return node_.Get().condition; };
     const JobRoots roots{settings.data_root, settings.output_root, settings.rank_user, retention_};
-    ranks.prepare = [look = look_, roots](const StartRanks& start, const MountCalls::Enter& enter) {
-      ADJOIN_RETURN_IF_ERROR(enter(roots.output_root));
-      const NodeView seen = look->Look();  // what was seen before may not hold any more
+    ranks.prepare = [look = look_, roots](const StartRanks& start, const MountCalls::Enter& enter) -> absl::Status {
+      // What was seen before may not hold any more.
+      ADJOIN_ASSIGN_OR_RETURN(const NodeView seen, look->LookInto(enter));
       return seen.condition.empty() ? PrepareJobPaths(roots, start, enter) : absl::AbortedError(seen.condition);
     };
     ranks.data_root = settings.data_root;

@@ -17,17 +17,7 @@
 namespace adjoin {
 namespace {
 
-// True where one of the folders is in the other, so that results can be read as data.
-bool Overlap(const std::string& a, const std::string& b) {
-  const absl::StatusOr<std::string> first = ResolveBelow(a, "."), second = ResolveBelow(b, ".");
-  if (!first.ok() || !second.ok()) return true;
-  const auto below = [](const std::string& path, const std::string& root) {
-    return path == root || absl::StartsWith(path, root == "/" ? root : root + "/");
-  };
-  return below(*first, *second) || below(*second, *first);
-}
-
-// Tells before a file or folder is touched.
+// Tells before a file or folder is touched; "": a root itself.
 class Entering {
  public:
   Entering(const JobRoots& roots, const MountCalls::Enter& enter) : roots_(roots), enter_(enter) {}
@@ -37,12 +27,25 @@ class Entering {
 
  private:
   absl::Status Below(const std::string& root, const std::string& path) const {
-    return enter_ ? enter_(absl::StrCat(root, "/", path)) : absl::OkStatus();
+    return enter_ ? enter_(path.empty() ? root : absl::StrCat(root, "/", path)) : absl::OkStatus();
   }
 
   const JobRoots& roots_;
   const MountCalls::Enter& enter_;
 };
+
+// True where one of the roots is in the other, so that results can be read as data. Errors: those of `entering`.
+absl::StatusOr<bool> RootsOverlap(const JobRoots& roots, const Entering& entering) {
+  ADJOIN_RETURN_IF_ERROR(entering.Data(""));
+  const absl::StatusOr<std::string> data = ResolveBelow(roots.data_root, ".");
+  ADJOIN_RETURN_IF_ERROR(entering.Output(""));
+  const absl::StatusOr<std::string> output = ResolveBelow(roots.output_root, ".");
+  if (!data.ok() || !output.ok()) return true;
+  const auto below = [](const std::string& path, const std::string& root) {
+    return path == root || absl::StartsWith(path, root == "/" ? root : root + "/");
+  };
+  return below(*data, *output) || below(*output, *data);
+}
 
 // Errors: kFailedPrecondition (the job writes into a folder of another owner's, or reads from one).
 absl::Status CheckOwners(const JobRoots& roots, const JobSpec& spec, const FolderUser& user, const Entering& entering) {
@@ -58,7 +61,8 @@ absl::Status CheckOwners(const JobRoots& roots, const JobSpec& spec, const Folde
     ADJOIN_RETURN_IF_ERROR(entering.Output(read));
     ADJOIN_RETURN_IF_ERROR(CheckMayRead(roots.output_root, read, user));
   }
-  if (!Overlap(roots.data_root, roots.output_root)) return absl::OkStatus();
+  ADJOIN_ASSIGN_OR_RETURN(const bool results_are_data, RootsOverlap(roots, entering));
+  if (!results_are_data) return absl::OkStatus();
   const std::string& init_from = spec.weights().init_from();
   if (!init_from.empty()) {
     ADJOIN_RETURN_IF_ERROR(entering.Data(init_from));

@@ -72,7 +72,8 @@ TEST_F(JobPathsTest, EachPathIsTouchedOnlyAfterItWasEntered) {
   std::ofstream(folder_ + "/data/first.safetensors") << "x";
   JobSpec& spec = *plan_.mutable_spec();
   spec.mutable_weights()->set_init_from("first.safetensors");
-  const std::string volume = folder_ + "/data/brain.nii.gz", weights = folder_ + "/data/first.safetensors";
+  const std::string data = folder_ + "/data", output = folder_ + "/output";
+  const std::string volume = data + "/brain.nii.gz", weights = data + "/first.safetensors";
   std::set<std::string> entered;
   std::string dead;
   enter_ = [&](const std::string& path) {
@@ -81,7 +82,7 @@ TEST_F(JobPathsTest, EachPathIsTouchedOnlyAfterItWasEntered) {
   };
   // While there may be checkpoints, nobody needs the weights that the job began with.
   EXPECT_EQ(Prepare(), absl::OkStatus());
-  EXPECT_EQ(entered, (std::set<std::string>{volume, folder_ + "/output/run", folder_ + "/output/saved/run"}));
+  EXPECT_EQ(entered, (std::set<std::string>{data, volume, output, output + "/run", output + "/saved/run"}));
   for (const std::string& path : std::set<std::string>(entered)) {
     dead = path;
     EXPECT_TRUE(absl::IsResourceExhausted(Prepare())) << path << ": " << Prepare();
@@ -90,7 +91,7 @@ TEST_F(JobPathsTest, EachPathIsTouchedOnlyAfterItWasEntered) {
   entered.clear();
   spec.clear_checkpoint();
   EXPECT_EQ(Prepare(), absl::OkStatus());
-  EXPECT_EQ(entered, (std::set<std::string>{volume, weights, folder_ + "/output/run"}));
+  EXPECT_EQ(entered, (std::set<std::string>{data, volume, weights, output, output + "/run"}));
 
   std::filesystem::remove_all(folder_ + "/output/run");
   dead = folder_ + "/output/run";

@@ -165,17 +165,33 @@ std::string NodeLook::LookAtOutput(NodeView& seen) {
   return FullDisk(place, places_.output_root, places_.other_rank_user);
 }
 
-NodeView NodeLook::Look(const std::function<void(const std::string& place)>& at) {
-  NodeView seen;
-  const auto look = [&](const std::string& place, const std::function<std::string()>& wrong) {
-    if (at) at(place);
+absl::Status NodeLook::LookAtAll(
+    const std::function<absl::Status(const std::string& what, const std::string& path)>& before, NodeView& seen) {
+  const auto look = [&](const std::string& what, const std::string& path, auto wrong) -> absl::Status {
+    ADJOIN_RETURN_IF_ERROR(before(what, path));
     const std::string condition = wrong();
     if (!condition.empty()) absl::StrAppend(&seen.condition, seen.condition.empty() ? "" : "; ", condition);
+    return absl::OkStatus();
   };
-  look(absl::StrCat("the program ", places_.rank_binary), [&] { return LookAtProgram(seen); });
-  look(absl::StrCat("the state folder ", places_.state_dir), [&] { return LookAtState(); });
-  look(absl::StrCat("the data root ", places_.data_root), [&] { return LookAtData(); });
-  look(absl::StrCat("the output root ", places_.output_root), [&] { return LookAtOutput(seen); });
+  ADJOIN_RETURN_IF_ERROR(look("the program", places_.rank_binary, [&] { return LookAtProgram(seen); }));
+  ADJOIN_RETURN_IF_ERROR(look("the state folder", places_.state_dir, [&] { return LookAtState(); }));
+  ADJOIN_RETURN_IF_ERROR(look("the data root", places_.data_root, [&] { return LookAtData(); }));
+  return look("the output root", places_.output_root, [&] { return LookAtOutput(seen); });
+}
+
+NodeView NodeLook::Look(const std::function<void(const std::string& place)>& at) {
+  NodeView seen;
+  const auto tell = [&at](const std::string& what, const std::string& path) {
+    if (at) at(absl::StrCat(what, " ", path));
+    return absl::OkStatus();
+  };
+  LookAtAll(tell, seen).IgnoreError();  // there is none
+  return seen;
+}
+
+absl::StatusOr<NodeView> NodeLook::LookInto(const std::function<absl::Status(const std::string& path)>& enter) {
+  NodeView seen;
+  ADJOIN_RETURN_IF_ERROR(LookAtAll([&](const std::string&, const std::string& path) { return enter(path); }, seen));
   return seen;
 }
 

@@ -19,6 +19,7 @@
 #include <string>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "base/unique_fd.h"
@@ -49,8 +50,12 @@ class NodeLook {
 
   // Calls `at`, which may be empty, with each place before it is looked at: "the output root /srv/output".
   NodeView Look(const std::function<void(const std::string& place)>& at = nullptr);
+  // Calls `enter` with the path of each place before it is looked at. Errors: those of `enter`.
+  absl::StatusOr<NodeView> LookInto(const std::function<absl::Status(const std::string& path)>& enter);
 
  private:
+  absl::Status LookAtAll(const std::function<absl::Status(const std::string& what, const std::string& path)>& before,
+                         NodeView& seen);
   std::string LookAtProgram(NodeView& seen);
   std::string LookAtState() const;
   std::string LookAtData() const;

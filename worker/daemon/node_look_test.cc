@@ -11,7 +11,10 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "base/deadline.h"
 #include "base/monotonic_condition.h"
@@ -64,6 +67,27 @@ TEST_F(NodeLookTest, ADaemonStartsNoRanksOfAnotherReleaseThanItsOwn) {
   EXPECT_EQ(Condition(), "") << "the same release was installed again";
   std::ofstream(top_ + "/rank", std::ios::app) << "echo 3\n";
   EXPECT_THAT(Condition(), HasSubstr("another one than at the daemon's start"));
+}
+
+TEST_F(NodeLookTest, EachPlaceIsEnteredBeforeItIsLookedAt) {
+  const std::vector<std::string> places = {top_ + "/rank", top_ + "/state", top_ + "/data", top_ + "/out"};
+  std::vector<std::string> entered;
+  std::string dead;
+  const auto enter = [&](const std::string& path) {
+    entered.push_back(path);
+    return path == dead ? absl::DeadlineExceededError("dead") : absl::OkStatus();
+  };
+  const absl::StatusOr<NodeView> seen = look_->LookInto(enter);
+  ASSERT_TRUE(seen.ok()) << seen.status();
+  EXPECT_EQ(seen->condition, "");
+  EXPECT_EQ(seen->output_id.size(), 32u);
+  EXPECT_EQ(entered, places);
+  for (size_t i = 0; i < places.size(); ++i) {
+    dead = places[i];
+    entered.clear();
+    EXPECT_TRUE(absl::IsDeadlineExceeded(look_->LookInto(enter).status())) << dead;
+    EXPECT_EQ(entered.size(), i + 1) << dead << ": what comes after it is not touched";
+  }
 }
 
 TEST_F(NodeLookTest, NamesWhatIsGoneUntilItIsThereAgain) {
