@@ -35,9 +35,11 @@ namespace adjoin {
 namespace {
 
 constexpr absl::Duration kLockTimeout = absl::Seconds(10);
-// Below kAnswerTimeout: later, the job may have been retried.
-constexpr absl::Duration kRemovalTimeout = absl::Seconds(50);
 constexpr int kMostLevels = 64;
+
+absl::Status CheckTime(const RemovedFiles& removed) {
+  return removed.until.Expired() ? absl::DeadlineExceededError("it took too long, and was ended") : absl::OkStatus();
+}
 
 // Names in an open folder, without "." and "..".
 absl::StatusOr<std::vector<std::string>> NamesIn(int folder, const std::string& shown) {
@@ -54,7 +56,7 @@ absl::StatusOr<std::vector<std::string>> NamesIn(int folder, const std::string& 
 
 // Removes one name that is no folder, and counts it.
 absl::Status RemoveFile(int folder, const std::string& name, const std::string& shown, RemovedFiles* removed) {
-  if (removed->until.Expired()) return absl::DeadlineExceededError("it took too long, and was ended");
+  ADJOIN_RETURN_IF_ERROR(CheckTime(*removed));
   struct stat info = {};
   if (fstatat(folder, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) {
     return errno == ENOENT ? absl::OkStatus() : ErrnoStatus(errno, absl::StrCat("'", shown, "/", name, "'"));
@@ -81,6 +83,7 @@ absl::Status RemoveTree(int parent, const std::string& name, const std::string& 
     ADJOIN_RETURN_IF_ERROR(S_ISDIR(info.st_mode) ? RemoveTree(folder.get(), below, path, level + 1, removed)
                                                  : RemoveFile(folder.get(), below, path, removed));
   }
+  ADJOIN_RETURN_IF_ERROR(CheckTime(*removed));
   if (unlinkat(parent, name.c_str(), AT_REMOVEDIR) == 0 || errno == ENOENT) return absl::OkStatus();
   return ErrnoStatus(errno, absl::StrCat("'", path, "'"));
 }
@@ -122,6 +125,7 @@ absl::Status RemoveIfEmpty(const std::string& root, const std::string& relative,
   std::string above;
   for (size_t i = 0; i + 1 < parts.size(); ++i) absl::StrAppend(&above, i == 0 ? "" : "/", parts[i]);
   ADJOIN_ASSIGN_OR_RETURN(const HeldPath parent, HoldBelow(root, above.empty() ? "." : above));
+  ADJOIN_RETURN_IF_ERROR(CheckTime(*removed));
   unlinkat(parent.fd(), parts.back().c_str(), AT_REMOVEDIR);  // another job may have put something there meanwhile
   return absl::OkStatus();
 }
@@ -207,7 +211,7 @@ absl::Time LastChange(int folder, const std::vector<std::string>& names) {
 }  // namespace
 
 absl::StatusOr<RemovedFiles> RemoveJobFiles(const std::string& root, const RemoveFolders& request,
-                                            const MountCalls::Enter& enter) {
+                                            const MountCalls::Enter& enter, Deadline until) {
   if (request.job_id().empty()) return absl::InvalidArgumentError("no job is named");
   ADJOIN_RETURN_IF_ERROR(CheckFolder(root, request.output_dir(), request, enter));
   // Without a folder of checkpoints, the root's own note is none of the job's business.
@@ -215,7 +219,7 @@ absl::StatusOr<RemovedFiles> RemoveJobFiles(const std::string& root, const Remov
     ADJOIN_RETURN_IF_ERROR(CheckFolder(root, request.checkpoint_dir(), request, enter));
   }
   RemovedFiles removed;
-  removed.until = Deadline::After(kRemovalTimeout);
+  removed.until = until;
   ADJOIN_RETURN_IF_ERROR(RemoveCheckpoints(root, request, &removed));
   ADJOIN_RETURN_IF_ERROR(Enter(root, request.output_dir(), enter));
   ADJOIN_RETURN_IF_ERROR(RemoveResults(root, request, &removed));
@@ -225,8 +229,9 @@ absl::StatusOr<RemovedFiles> RemoveJobFiles(const std::string& root, const Remov
 void FolderRemover::Remove(const RemoveFolders& request) {
   auto removed = std::make_shared<RemovedFiles>();
   const bool called = calls_.Call(
-      [root = output_root_, request, removed](const MountCalls::Enter& enter) -> absl::Status {
-        ADJOIN_ASSIGN_OR_RETURN(*removed, RemoveJobFiles(root, request, enter));
+      [root = output_root_, request, removed,
+       until = Deadline::After(kRemovalTimeout)](const MountCalls::Enter& enter) -> absl::Status {
+        ADJOIN_ASSIGN_OR_RETURN(*removed, RemoveJobFiles(root, request, enter, until));
         return absl::OkStatus();
       },
       [this, id = request.request_id(), removed](const absl::Status& status) {

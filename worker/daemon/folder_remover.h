@@ -1,8 +1,7 @@
 // Removes what a job left below the output root, and nothing else.
 //
 //   ADJOIN_ASSIGN_OR_RETURN(RemovedFiles removed, RemoveJobFiles("/srv/output", request));
-//   ADJOIN_ASSIGN_OR_RETURN(const int left, RemoveAttemptFolders("/srv/output", {.output_dir = "lenet5", ...},
-//   is_old));
+//   ADJOIN_ASSIGN_OR_RETURN(const int left, RemoveAttemptFolders("/srv/output", attempts_of_a_job, is_old));
 //
 // An attempt's note tells that a folder attempt-N is this job's, `.epoch` that the results are, the tag in its name
 // that a checkpoint is. Whatever has no such proof stays: files of users and of other jobs, and results that a later
@@ -28,17 +27,21 @@ namespace adjoin {
 struct RemovedFiles {
   uint64_t files = 0;
   uint64_t bytes = 0;
-  Deadline until = Deadline::After(absl::Hours(1));  // no file is removed later
+  Deadline until = Deadline::After(absl::Hours(1));  // no file and no folder is removed later
 };
+
+// From the request on: the coordinator may let the job be retried 60 s after it.
+inline constexpr absl::Duration kRemovalTimeout = absl::Seconds(50);
 
 // Removes the results, the attempts' folders and the checkpoints that the request names; then the notes and the
 // folders themselves where nothing else is in them. Folders above them stay. A folder that is gone is no error. Calls
 // `enter`, which may be empty, with each folder before it is touched, and returns its errors.
-// Errors: kFailedPrecondition (a folder is another owner's; an attempt of the job still writes), kInvalidArgument (a
-// path that a job cannot have), kUnavailable (another process keeps the folder locked), others as ErrnoStatus; what was
-// removed until then is gone.
+// Errors: kDeadlineExceeded (nothing is removed after `until`), kFailedPrecondition (a folder is another owner's; an
+// attempt of the job still writes), kInvalidArgument (a path that a job cannot have), kUnavailable (another process
+// keeps the folder locked), others as ErrnoStatus; what was removed until then is gone.
 absl::StatusOr<RemovedFiles> RemoveJobFiles(const std::string& root, const RemoveFolders& request,
-                                            const MountCalls::Enter& enter = nullptr);
+                                            const MountCalls::Enter& enter = nullptr,
+                                            Deadline until = Deadline::After(kRemovalTimeout));
 
 // A job whose attempts made folders in `output_dir`.
 struct AttemptFolders {
@@ -58,7 +61,7 @@ absl::StatusOr<int> RemoveAttemptFolders(
 // elsewhere (mount_calls.h).
 class FolderRemover {
  public:
-  // Below the 60 s for which the coordinator waits.
+  // Below the 60 s for which the coordinator waits; above kRemovalTimeout, so that nothing is removed after the answer.
   static constexpr absl::Duration kAnswerTimeout = absl::Seconds(55);
 
   // `send` passes a message to the coordinator.

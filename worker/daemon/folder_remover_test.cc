@@ -153,6 +153,22 @@ TEST_F(FolderRemoverTest, ResultsOfALaterJobStay) {
   EXPECT_THAT(Left(), ElementsAre("run", "run/model"));
 }
 
+TEST_F(FolderRemoverTest, NothingIsRemovedLate) {
+  const auto output = Begin(3, "job-1");
+  for (int i = 0; i < 20; ++i) fs::create_directories(absl::StrCat(output->folder(), "/empty-", i));
+  MakeCheckpoint("run/checkpoints", 10, kTag);
+  const std::set<std::string> all = Left();
+  for (const char* checkpoints : {"run/checkpoints", ""}) {
+    RemoveFolders request = Request();
+    request.set_checkpoint_dir(checkpoints);
+    const auto late = RemoveJobFiles(root_, request, nullptr, Deadline::After(absl::ZeroDuration()));
+    EXPECT_TRUE(absl::IsDeadlineExceeded(late.status())) << late.status();
+    EXPECT_EQ(Left(), all);
+  }
+  EXPECT_TRUE(RemoveJobFiles(root_, Request()).ok());
+  EXPECT_FALSE(fs::exists(root_ + "/run/attempt-3"));
+}
+
 TEST_F(FolderRemoverTest, LinksAreNotFollowed) {
   Put(folder_ + "/outside", "x");
   auto output = Begin(3, "job-1");
