@@ -54,7 +54,7 @@ absl::Status WriteFileAtomically(const std::string& path, const std::string& con
     return absl::FailedPreconditionError(
         absl::StrCat(path, " is no regular file, and only those are replaced; choose another name"));
   }
-  std::string temporary = absl::StrCat(path, ".", getpid(), ".tmp");
+  std::string temporary = absl::StrCat(path, ".", getpid(), kUnfinishedSuffix);
   {
     std::ofstream file(temporary, std::ios::binary);
     file << content;

@@ -33,6 +33,10 @@ class StateFolder {
 // Makes `path` and what is missing above it. Errors: kUnavailable.
 absl::Status MakeFolders(const std::string& path);
 
+// The names of files that WriteFileAtomically has not finished are those of the files and ".", a number, this. A crash
+// leaves them.
+inline constexpr char kUnfinishedSuffix[] = ".tmp";
+
 // Readers see the old content or the new, never a part. Errors: kUnavailable, kFailedPrecondition
 // (something else is there than a regular file, or a link to one, which is replaced itself).
 absl::Status WriteFileAtomically(const std::string& path, const std::string& content);

@@ -12,6 +12,7 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -41,6 +42,28 @@ std::string NameOf(const AttemptFolders& job) {
 
 std::string AgesPath(const std::string& folder) { return folder + ".ages"; }
 
+bool IsUnfinished(const std::string& name) { return absl::EndsWith(name, kUnfinishedSuffix); }
+
+// Returns the names in a folder; sets `whole` where these are all.
+std::vector<std::string> NamesIn(const std::string& folder, bool* whole) {
+  std::vector<std::string> names;
+  std::error_code error;
+  std::filesystem::directory_iterator entry(folder, error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    names.push_back(entry->path().filename());
+  }
+  *whole = !error;
+  return names;
+}
+
+// Removes what a daemon that crashed was writing: files in a folder whose names begin so.
+void RemoveUnfinished(const std::string& folder, const std::string& prefix) {
+  bool whole = false;
+  for (const std::string& name : NamesIn(folder, &whole)) {
+    if (absl::StartsWith(name, prefix) && IsUnfinished(name)) unlink(absl::StrCat(folder, "/", name).c_str());
+  }
+}
+
 std::string ReadText(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
@@ -60,7 +83,11 @@ std::optional<AttemptFolders> ReadRecord(const std::string& path) {
 }  // namespace
 
 AttemptRetention::AttemptRetention(Options options)
-    : options_(std::move(options)), ages_(options_.wall, options_.steady, Load(AgesPath(options_.folder), &seen_)) {}
+    : options_(std::move(options)), ages_(options_.wall, options_.steady, Load(AgesPath(options_.folder), &seen_)) {
+  RemoveUnfinished(options_.folder, "");
+  const std::filesystem::path ages = AgesPath(options_.folder);
+  RemoveUnfinished(ages.has_parent_path() ? ages.parent_path().string() : ".", ages.filename().string() + ".");
+}
 
 // "AGE_MS WALL_MS" on the first line: the AgeMark; then "SINCE_MS CHANGED_NS RECORD FOLDER". What cannot be read is as
 // if it had not been seen yet.
@@ -118,15 +145,16 @@ std::map<std::string, std::vector<AttemptRetention::Record>> AttemptRetention::L
   const MountPoints mounts = MountPoints::Read();
   std::map<std::string, std::vector<Record>> records;
   std::set<std::string> names;
-  std::error_code none;  // no job has been here yet
-  for (const auto& entry : std::filesystem::directory_iterator(options_.folder, none)) {
-    Record record{entry.path().filename(), ReadRecord(entry.path())};
-    names.insert(record.name);
+  bool whole = false;  // else no job has been here yet, or the folder cannot be read
+  for (const std::string& name : NamesIn(options_.folder, &whole)) {
+    if (IsUnfinished(name)) continue;  // its record is being written
+    names.insert(name);
+    Record record{name, ReadRecord(absl::StrCat(options_.folder, "/", name))};
     const std::string place =
         record.job.has_value() ? absl::StrCat(options_.output_root, "/", record.job->output_dir) : "";
     records[place.empty() ? "" : mounts.Of(place)].push_back(std::move(record));
   }
-  if (none) return records;
+  if (!whole) return records;
   absl::MutexLock lock(&mutex_);
   for (auto it = seen_.begin(); it != seen_.end();) it = names.count(it->first) > 0 ? std::next(it) : seen_.erase(it);
   return records;
@@ -162,8 +190,8 @@ bool AttemptRetention::Take(const std::string& record) {
 }
 
 absl::Duration AttemptRetention::AgeOf(const std::string& record, const std::string& folder, absl::Time changed) {
-  absl::MutexLock lock(&mutex_);
   const absl::Time now = ages_.Now();
+  absl::MutexLock lock(&mutex_);
   const auto [seen, is_new] = seen_[record].try_emplace(folder, Seen{changed, now});
   if (!is_new && seen->second.changed != changed) seen->second = {changed, now};
   changed_ = changed_ || seen->second.since == now;

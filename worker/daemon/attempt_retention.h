@@ -44,7 +44,8 @@ class AttemptRetention {
     std::function<absl::Time()> wall = [] { return absl::Now(); };
     std::function<absl::Duration()> steady = [] { return absl::FromChrono(Deadline::Clock::now().time_since_epoch()); };
   };
-  // Reads the ages that an earlier daemon has left.
+  // Reads the ages that an earlier daemon has left, and removes what it has not finished writing. There is no other
+  // daemon with this folder.
   explicit AttemptRetention(Options options);
 
   // Errors: as ErrnoStatus. The folders of a job without a record stay until its next attempt, or `adjoin rm`.

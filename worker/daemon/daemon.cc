@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,10 +23,10 @@
 #include "proto/unread_program.h"
 #include "worker/daemon/artifact_uploader.h"
 #include "worker/daemon/attempt_retention.h"
+#include "worker/daemon/attempt_sweeper.h"
 #include "worker/daemon/attempts.h"
 #include "worker/daemon/cache_folder.h"
 #include "worker/daemon/data_checker.h"
-#include "worker/daemon/detached_calls.h"
 #include "worker/daemon/folder_remover.h"
 #include "worker/daemon/gpu_finder.h"
 #include "worker/daemon/job_paths.h"
@@ -56,7 +55,6 @@ constexpr absl::Duration kListGpusTimeout = absl::Seconds(120);
 constexpr absl::Duration kKillTimeout = absl::Seconds(60);
 constexpr absl::Duration kLongestBetweenSweeps = absl::Hours(1);
 constexpr int kMostUnswept = 200;  // records of attempts
-constexpr absl::Duration kLongestSweep = absl::Hours(1);
 // For the coordinator to hear of what was killed at the end of a drain.
 constexpr absl::Duration kLastWords = absl::Seconds(1);
 
@@ -264,24 +262,7 @@ class DaemonImpl final : public Daemon {
     if (!due && retention_->unswept() < kMostUnswept) return;
     if (!node_.Get().condition.empty()) return;  // what is below the root now may not be what jobs wrote
     last_sweep_ = now;
-    const auto records = std::make_shared<std::map<std::string, std::vector<AttemptRetention::Record>>>();
-    lists_.Call(
-        [retention = retention_, records] {
-          *records = retention->List();
-          return absl::OkStatus();
-        },
-        [this, records](const absl::Status&) {
-          for (const auto& of_mount : *records) Sweep(of_mount.second);
-        });
-  }
-  // The folders of jobs on one file system, which may not answer.
-  void Sweep(const std::vector<AttemptRetention::Record>& records) {
-    sweeps_.Call(
-        [retention = retention_, records](const MountCalls::Enter& enter) {
-          retention->Sweep(records, enter);
-          return absl::OkStatus();
-        },
-        [](const absl::Status&) {});
+    sweeper_.Begin();
   }
 
   const DaemonSettings settings_;
@@ -300,8 +281,11 @@ class DaemonImpl final : public Daemon {
   FolderRemover remover_;
   absl::Mutex sweep_mutex_;
   std::optional<Deadline::Clock::time_point> last_sweep_ ABSL_GUARDED_BY(sweep_mutex_);
-  MountCalls sweeps_{{settings_.output_root}, {.of_one_mount = 2, .in_all = 16, .time = kLongestSweep}};
-  DetachedCalls lists_{1};  // after sweeps_, which it uses
+  AttemptSweeper sweeper_{AttemptSweeper::Options{
+      .list = [retention = retention_] { return retention->List(); },
+      .sweep = [retention = retention_](const AttemptSweeper::Records& records,
+                                        const MountCalls::Enter& enter) { retention->Sweep(records, enter); },
+      .roots = {settings_.output_root}}};
   std::unique_ptr<RankLinkServer> server_;
 };
 

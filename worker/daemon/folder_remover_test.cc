@@ -6,10 +6,14 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -232,6 +236,75 @@ TEST_F(FolderRemoverTest, FailedAttemptsAreKeptForAWhile) {
   EXPECT_FALSE(fs::exists(root_ + "/run/attempt-3"));
   EXPECT_TRUE(fs::exists(root_ + "/run/attempt-9/model"));
   EXPECT_TRUE(fs::exists(root_ + "/other/model"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_ + "/records"), {}), 0);
+}
+
+TEST_F(FolderRemoverTest, WhatACrashLeftUnfinishedIsNoRecord) {
+  auto retention = Retention();
+  ASSERT_EQ(retention->Began({"run", "job-1", kStore}), absl::OkStatus());
+  const std::string record = folder_ + "/records/00000000000000ff-job-2.77.tmp";
+  const std::string ages = folder_ + "/records.ages.77.tmp", other = folder_ + "/other.tmp";
+  for (const std::string& file : {record, ages, other}) Put(file, "x");
+  EXPECT_EQ(Sweep(*retention), 1);
+  Pass(absl::Hours(200));
+  EXPECT_EQ(Sweep(*retention), 0);
+  EXPECT_TRUE(fs::exists(record)) << "it may be one that is being written";
+  retention = Retention();
+  EXPECT_FALSE(fs::exists(record));
+  EXPECT_FALSE(fs::exists(ages));
+  EXPECT_TRUE(fs::exists(other));
+}
+
+TEST_F(FolderRemoverTest, ASweepLeavesAloneWhatAnotherSweepsAndWhatBeginsMeanwhile) {
+  struct Gate {
+    absl::Mutex mutex;
+    MonotonicCondition changed;
+    bool holds_next = false, holds = false;
+  } gate;
+  // A sweep asks for the time when it has found a folder, before it removes it.
+  AttemptRetention retention({.folder = folder_ + "/records",
+                              .output_root = root_,
+                              .keep = absl::Hours(168),
+                              .wall = [this] { return wall_; },
+                              .steady =
+                                  [this, &gate] {
+                                    absl::MutexLock lock(&gate.mutex);
+                                    if (!std::exchange(gate.holds_next, false)) return steady_;
+                                    gate.holds = true;
+                                    gate.changed.NotifyAll();
+                                    gate.changed.Wait(gate.mutex, Soon(), [&] { return !gate.holds; });
+                                    return steady_;
+                                  }});
+  ASSERT_EQ(retention.Began({"run", "job-1", kStore}), absl::OkStatus());
+  Put(Begin(3, "job-1")->folder() + "/model", "unfinished");
+  EXPECT_EQ(Sweep(retention), 1);
+  Pass(absl::Hours(169));
+  std::vector<AttemptRetention::Record> records;
+  for (const auto& of_mount : retention.List()) {
+    records.insert(records.end(), of_mount.second.begin(), of_mount.second.end());
+  }
+  ASSERT_EQ(records.size(), 1u);
+  gate.holds_next = true;
+  int left = 0;
+  std::thread first([&] { left = retention.Sweep(records); });
+  {
+    absl::MutexLock lock(&gate.mutex);
+    EXPECT_TRUE(gate.changed.Wait(gate.mutex, Soon(), [&] { return gate.holds; }));
+  }
+  EXPECT_EQ(retention.Sweep(records), 1) << "another thread does that";
+  EXPECT_TRUE(fs::exists(root_ + "/run/attempt-3/model"));
+  EXPECT_EQ(retention.Began({"run", "job-1", kStore}), absl::OkStatus());
+  {
+    absl::MutexLock lock(&gate.mutex);
+    gate.holds = false;
+    gate.changed.NotifyAll();
+  }
+  first.join();
+  EXPECT_EQ(left, 1) << "the job has begun again";
+  EXPECT_FALSE(fs::exists(root_ + "/run/attempt-3"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_ + "/records"), {}), 1);
+  Pass(absl::Hours(1));
+  EXPECT_EQ(Sweep(retention), 0);
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_ + "/records"), {}), 0);
 }
 
