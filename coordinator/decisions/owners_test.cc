@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "coordinator/decisions/coordination_fixture.h"
 
 namespace adjoin {
@@ -236,6 +237,50 @@ TEST_F(OwnersTest, KeysOfAnOlderReleaseHaveTheirAge) {
   next.idempotency_key = "next";
   ASSERT_TRUE(Try(next).ok());
   EXPECT_FALSE(Try(job)->existed) << "after 30 days";
+}
+
+// An older release took the times of a wall clock that had been set ahead for a while. With a mark it ran between two
+// newer ones.
+TEST_F(OwnersTest, AKeyFromTheFutureAgesNoOthers) {
+  options_.keep_jobs = 1;
+  for (const bool is_marked : {false, true}) {
+    SCOPED_TRACE(is_marked);
+    stored_ = StoredState();
+    Restart();
+    std::vector<NewJob> jobs;
+    std::vector<std::string> ids;
+    for (const char* owner : {"alice", "bob"}) {
+      jobs.push_back(Of(owner, "net"));
+      jobs.back().idempotency_key = "nightly";
+      ids.push_back(Ended(jobs.back()));
+      for (int i = 0; i < 3; ++i) Ended(Of(owner, "other"));
+    }
+    ASSERT_EQ(stored_.keys.size(), 2);
+    for (StoredKey& key : stored_.keys) {
+      if (key.owner == "bob") key.unix_ms += absl::ToInt64Milliseconds(absl::Hours(24 * 400));
+    }
+    if (!is_marked) stored_.age.reset();
+    int last = 0;
+    // Stores a key, which is when old ones go.
+    const auto look = [&] {
+      now_ += absl::Minutes(2);
+      NewJob next = Of("carol", "next");
+      next.idempotency_key = absl::StrCat("next-", ++last);
+      EXPECT_TRUE(Try(next).ok());
+    };
+    for (int restart = 0; restart < 3; ++restart) {
+      Restart();
+      now_ += absl::Hours(1);
+      look();
+      for (size_t i = 0; i < jobs.size(); ++i) EXPECT_EQ(Try(jobs[i])->job_id, ids[i]) << "restart " << restart;
+    }
+    now_ += absl::Hours(24 * 30 - 4);
+    look();
+    EXPECT_EQ(Try(jobs[0])->job_id, ids[0]);
+    now_ += absl::Hours(1);
+    look();
+    for (const NewJob& job : jobs) EXPECT_FALSE(Try(job)->existed) << job.owner << ": after 30 days";
+  }
 }
 
 TEST_F(OwnersTest, KeysOfAStoreThatHadNoneOfTheirOwnAreTaken) {

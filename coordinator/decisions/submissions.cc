@@ -169,14 +169,27 @@ void Submissions::EndCheck(JobRecord& job, const absl::Status& failure) {
 }
 
 void Submissions::RestoreKeys(const std::vector<StoredKey>& rows, std::optional<AgeMark> mark) {
-  for (const StoredKey& row : rows) {
-    const absl::Time used = absl::FromUnixMillis(row.unix_ms);
-    keys_.Add(row.owner, row.key, {row.job, row.spec_hash, used});
+  if (!mark.has_value() && !rows.empty()) {
     // An older release stores no marks, and the times of the wall clock.
-    if (!mark.has_value() || used > mark->age) mark = AgeMark{used, used};
+    const auto latest = std::max_element(rows.begin(), rows.end(),
+                                         [](const StoredKey& a, const StoredKey& b) { return a.unix_ms < b.unix_ms; });
+    const absl::Time last = std::min(absl::FromUnixMillis(latest->unix_ms), options_.wall_clock());
+    mark = AgeMark{last, last};
   }
   ages_ = AgeClock(options_.wall_clock, options_.monotonic_clock, mark);
+  const int64_t now = absl::ToUnixMillis(ages_.Now());
+  bool any_ahead = false;
+  for (StoredKey row : rows) {
+    if (row.unix_ms > now) {
+      // That clock was set ahead: the key begins its age anew, and makes no other key older.
+      any_ahead = true;
+      row.unix_ms = now;
+      outbox_.KeyChanged(row);
+    }
+    keys_.Add(row.owner, row.key, {row.job, row.spec_hash, absl::FromUnixMillis(row.unix_ms)});
+  }
   next_mark_ = ages_.Now() + kBetweenMarks;
+  if (any_ahead) MarkAge();
 }
 
 void Submissions::UseKey(const JobRecord& job, std::string spec_hash) {
