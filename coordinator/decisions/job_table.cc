@@ -233,12 +233,14 @@ absl::StatusOr<const JobRecord*> JobTable::ResolveId(const JobReference& referen
   if (const JobRecord* job = Find(reference.text); job != nullptr) return job;
   absl::string_view digits = reference.text;
   uint64_t number = 0;
-  const bool was_given = LooksLikeId(reference.text) && absl::ConsumePrefix(&digits, "job-") &&
-                         absl::SimpleAtoi(digits, &number) && number > 0 && number < next_number_;
+  // Where numbers were reserved at once, some may be left out for ever.
+  const bool was_passed = LooksLikeId(reference.text) && absl::ConsumePrefix(&digits, "job-") &&
+                          absl::SimpleAtoi(digits, &number) && number > 0 && number < next_number_;
   const std::string shown = PrintableText(reference.text, kMaxNameBytes);
-  if (was_given) {
-    return absl::NotFoundError(
-        absl::StrCat("there is no job '", shown, "' any more: it was refused, or ended and was forgotten"));
+  if (was_passed) {
+    return absl::NotFoundError(absl::StrCat("there is no job '", shown,
+                                            "': it was refused, or ended and was forgotten, or no job was given this "
+                                            "number"));
   }
   return absl::NotFoundError(absl::StrCat("there is no job '", shown, "'; `adjoin ps` lists all"));
 }

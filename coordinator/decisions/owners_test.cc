@@ -307,13 +307,13 @@ TEST_F(OwnersTest, AnIdIsAnId) {
   Restart();
   const absl::Status gone = service_->Cancel("job-1").status();
   EXPECT_EQ(gone.code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(std::string(gone.message()), HasSubstr("there is no job 'job-1' any more"));
+  EXPECT_THAT(std::string(gone.message()), HasSubstr("there is no job 'job-1': it was refused, "));
   EXPECT_EQ(Summary("job-1").status().code(), absl::StatusCode::kNotFound);
   for (const char* beginning : {"job-", "job", "j", "job-012", "job-+12", "job-12 "}) {
     EXPECT_EQ(service_->Cancel(beginning).status().code(), absl::StatusCode::kNotFound) << beginning;
     EXPECT_EQ(Describe(beginning).status().code(), absl::StatusCode::kNotFound) << beginning;
   }
-  EXPECT_THAT(std::string(service_->Cancel("job-99").status().message()), Not(HasSubstr("any more")));
+  EXPECT_THAT(std::string(service_->Cancel("job-99").status().message()), Not(HasSubstr("refused")));
   EXPECT_EQ(Job("job-12").state(), PENDING);
 }
 

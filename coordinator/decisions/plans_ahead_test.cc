@@ -97,6 +97,8 @@ TEST_F(PlansAheadTest, AJobWithAFolderThatItsSpecNamesTakesTheNextNumber) {
   EXPECT_EQ(Submit(Spec("other", 1)), absl::StrCat("job-", number + 1));
   const std::string job = Submit(Numbered(number, "out"));
   EXPECT_EQ(job, absl::StrCat("job-", number + 2));
+  EXPECT_THAT(std::string(service_->Cancel(absl::StrCat("job-", number)).status().message()),
+              HasSubstr("or no job was given this number"));
   EXPECT_EQ(FolderOf(job), "out");
   EXPECT_EQ(HashOf(job), "its hash");
   EXPECT_EQ(Submit(Numbered(service_->ReserveNumber(), "out-2")), absl::StrCat("job-", number + 3));
