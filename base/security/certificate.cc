@@ -277,7 +277,7 @@ uint64_t Authorities::generation() {
 }
 
 absl::StatusOr<Certificate> Authorities::Check(const std::string& pem, const std::string& chain,
-                                               CertificatePurpose purpose, absl::Time now) {
+                                               CertificatePurpose purpose, std::optional<absl::Time> now) {
   const std::shared_ptr<const Store> store = Current();
   const std::vector<X509Ptr> leaf = ParsePem(pem, 1);
   if (leaf.empty()) return absl::UnauthenticatedError("the certificate cannot be parsed");
@@ -290,14 +290,19 @@ absl::StatusOr<Certificate> Authorities::Check(const std::string& pem, const std
   X509_STORE_CTX_init(context.get(), store->store, leaf[0].get(), untrusted.get());
   X509_STORE_CTX_set_purpose(
       context.get(), purpose == CertificatePurpose::kClient ? X509_PURPOSE_SSL_CLIENT : X509_PURPOSE_SSL_SERVER);
-  X509_STORE_CTX_set_time(context.get(), 0, absl::ToTimeT(now));
+  if (now.has_value()) {
+    X509_STORE_CTX_set_time(context.get(), 0, absl::ToTimeT(*now));
+  } else {
+    X509_STORE_CTX_set_flags(context.get(), X509_V_FLAG_NO_CHECK_TIME);
+  }
   // The default of TLS itself: no keys or hashes below 112 bits of security.
   X509_VERIFY_PARAM_set_auth_level(X509_STORE_CTX_get0_param(context.get()), 2);
   const bool good = X509_verify_cert(context.get()) == 1;
   ERR_clear_error();
   if (!good) {
     return absl::UnauthenticatedError(
-        absl::StrCat("certificate \"", certificate.subject, "\"", Reason(context.get(), store->names, purpose, now)));
+        absl::StrCat("certificate \"", certificate.subject, "\"",
+                     Reason(context.get(), store->names, purpose, now.value_or(absl::Now()))));
   }
   ADJOIN_RETURN_IF_ERROR(CheckRevocations(store->revocations, X509_STORE_CTX_get0_chain(context.get())));
   return certificate;

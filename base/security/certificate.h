@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -50,10 +51,11 @@ class Authorities {
   static absl::StatusOr<std::unique_ptr<Authorities>> Open(const std::string& file);
   ~Authorities();
 
-  // `pem`: the peer's certificate; `chain`: what else it showed, PEM, may be empty. Errors: kUnauthenticated, which
-  // names the certificate, what is wrong with it and what would be right.
+  // `pem`: the peer's certificate; `chain`: what else it showed, PEM, may be empty. Absent `now`: the times from which
+  // and until which certificates count are not looked at. Errors: kUnauthenticated, which names the certificate, what
+  // is wrong with it and what would be right.
   absl::StatusOr<Certificate> Check(const std::string& pem, const std::string& chain, CertificatePurpose purpose,
-                                    absl::Time now);
+                                    std::optional<absl::Time> now);
   // Returns the certificates and lists that count now, PEM, and nothing else that the file may have.
   std::string Pem();
   // Grows whenever other authorities are trusted: what was found before may not hold then.

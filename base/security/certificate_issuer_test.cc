@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <string>
 
 #include "absl/strings/ascii.h"
@@ -95,6 +96,9 @@ TEST_F(CertificateIssuerTest, WhatIsIssuedIsOfTheNodeForAsLongAsWasSaid) {
   EXPECT_FALSE(check(-absl::Minutes(6)).ok());
   EXPECT_TRUE(check(absl::Hours(23.9)).ok());
   EXPECT_FALSE(check(absl::Hours(24.1)).ok());
+  EXPECT_FALSE((*authorities)->Check(made->pem, "", CertificatePurpose::kClient, absl::Now()).ok()) << "not yet";
+  EXPECT_TRUE((*authorities)->Check(made->pem, "", CertificatePurpose::kClient, std::nullopt).ok()) << "at any time";
+  EXPECT_FALSE((*authorities)->Check(made->pem, "", CertificatePurpose::kServer, std::nullopt).ok());
   EXPECT_THAT(check(absl::ZeroDuration())->uris, ElementsAre("adjoin://worker/node-1"));
   EXPECT_EQ(check(absl::ZeroDuration())->serial, made->serial);
   EXPECT_THAT(absl::AsciiStrToLower(Read("out")), HasSubstr(absl::StrCat("serial=", made->serial)));

@@ -10,8 +10,8 @@
 #include <grpcpp/security/tls_certificate_verifier.h>
 
 #include <functional>
-#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -20,7 +20,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
-#include "absl/time/time.h"
 #include "base/deadline.h"
 #include "base/security/certificate.h"
 
@@ -29,7 +28,11 @@ namespace adjoin {
 // How the message begins of a call that failed since the server was refused.
 inline constexpr char kServerRefused[] = "the coordinator is not trusted: ";
 
-// The servers that were let in by the authorities of a file, and whether they still would be. Any thread.
+// The server that was let in last by the authorities of a file, and whether it still would be. Any thread.
+//
+// A name stands for one server, which has one certificate at a time: one that shows another has taken the place of the
+// one before, whose revocation then concerns nobody. So make one for each set of credentials, and use these for one
+// channel after another: where several channels are open to several servers, only the last one is judged.
 class ServerTrust {
  public:
   ServerTrust(std::unique_ptr<Authorities> authorities, std::string host)
@@ -37,38 +40,30 @@ class ServerTrust {
 
   // Judges a server that is connected to; PEM, as Authorities::Check. Errors: kUnauthenticated, with kServerRefused.
   absl::Status LetIn(const std::string& pem, const std::string& chain) {
-    Shown shown{chain, absl::Now(), Deadline::Clock::now()};
-    absl::Status status = Check(pem, shown);
+    const Deadline::Clock::time_point now = Deadline::Clock::now();
+    absl::Status status = authorities_->Check(pem, chain, CertificatePurpose::kServer, absl::Now()).status();
     if (status.ok()) status = CheckHost(pem, host_);
     if (!status.ok()) return Refused(status);
     absl::MutexLock lock(&mutex_);
-    if (let_in_.size() >= kMostRemembered && let_in_.count(pem) == 0) let_in_.erase(let_in_.begin());
-    let_in_[pem] = std::move(shown);
+    last_ = Shown{pem, chain, now};
     return status;
   }
-  // Judges those that were let in since then, by the authorities and their revocations as they are now. One whose
-  // certificate has only expired meanwhile is not refused: connections that are open go on. Errors: as LetIn.
+  // Judges the server again where it was let in since then, by the authorities and their revocations as they are now.
+  // Times do not count, as they did when it was let in: neither a certificate that has expired meanwhile nor that of an
+  // authority which was renewed, and counts from a later time, ends what is open. Errors: as LetIn.
   absl::Status CheckAgain(Deadline::Clock::time_point since) {
     absl::MutexLock lock(&mutex_);
-    for (const auto& [pem, shown] : let_in_) {
-      if (shown.let_in < since) continue;
-      const absl::Status status = Check(pem, shown);
-      if (!status.ok()) return Refused(status);
-    }
-    return absl::OkStatus();
+    if (!last_.has_value() || last_->let_in < since) return absl::OkStatus();
+    const absl::Status status =
+        authorities_->Check(last_->pem, last_->chain, CertificatePurpose::kServer, std::nullopt).status();
+    return status.ok() ? status : Refused(status);
   }
 
  private:
-  // One server has one certificate at a time, and seldom another.
-  static constexpr size_t kMostRemembered = 16;
   struct Shown {
-    std::string chain;
-    absl::Time when;  // the same moment by two clocks: certificates tell their times by the wall's, which may be set
+    std::string pem, chain;
     Deadline::Clock::time_point let_in;
   };
-  absl::Status Check(const std::string& pem, const Shown& shown) {
-    return authorities_->Check(pem, shown.chain, CertificatePurpose::kServer, shown.when).status();
-  }
   static absl::Status Refused(const absl::Status& why) {
     return absl::UnauthenticatedError(absl::StrCat(kServerRefused, std::string(why.message())));
   }
@@ -76,7 +71,7 @@ class ServerTrust {
   const std::unique_ptr<Authorities> authorities_;
   const std::string host_;
   absl::Mutex mutex_;
-  std::map<std::string, Shown> let_in_ ABSL_GUARDED_BY(mutex_);  // by certificate
+  std::optional<Shown> last_ ABSL_GUARDED_BY(mutex_);
 };
 
 class ServerVerifier : public grpc::experimental::ExternalCertificateVerifier {

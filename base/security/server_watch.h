@@ -22,8 +22,8 @@
 
 namespace adjoin {
 
-// Judges again the servers that were let in with some credentials since then: give the time before the channel was
-// made. Errors: kUnauthenticated (one of them would not be let in any more). Any thread.
+// Judges again the server that was let in last with some credentials, where that was since then: give the time before
+// the channel was made. Errors: kUnauthenticated (it would not be let in any more). Any thread.
 using ServerCheck = std::function<absl::Status(Deadline::Clock::time_point since)>;
 
 class ServerWatch {

@@ -51,8 +51,8 @@ absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeServerCredentials(c
 // Checks that the other side is `coordinator`'s host, by our authorities. `files` may be without certificate and key
 // where there is a `token_file`: its first line goes with every RPC, over TLS only. Errors: as above; a coordinator
 // whose certificate is refused makes RPCs fail with kUnavailable, and WhyRefused finds the reason in the message.
-// Sets `check`, where given, to what judges the servers again that these credentials have let in: whether they are
-// revoked since, or their authority is trusted no more (server_watch.h); empty for plain text.
+// Sets `check`, where given, to what judges the server again that these credentials have let in last: whether it is
+// revoked since, or its authority is trusted no more (server_watch.h); empty for plain text.
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeChannelCredentials(const Endpoint& coordinator,
                                                                                  const TlsFiles& files,
                                                                                  const std::string& token_file,
