@@ -63,6 +63,10 @@ void CoordinatorClient::OpenChannel(InterceptorFactories interceptors) {
   stub_ = Adjoin::NewStub(channel_);
 }
 
+void CoordinatorClient::LeaveDistrusted() {
+  if (options_.check_server != nullptr && !options_.check_server(opened_).ok()) OpenChannel({});
+}
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Failures
 
@@ -132,7 +136,7 @@ absl::StatusOr<Response> CoordinatorClient::Call(Method<Request, Response> metho
   Outage outage;
   if (repeated != nullptr) *repeated = false;
   while (true) {
-    if (options_.check_server != nullptr && !options_.check_server(opened_).ok()) OpenChannel({});
+    LeaveDistrusted();
     grpc::ClientContext context;
     SetDeadline(context, timeout);
     {
@@ -141,7 +145,15 @@ absl::StatusOr<Response> CoordinatorClient::Call(Method<Request, Response> metho
       reading_ = &context;
     }
     Response response;
-    grpc::Status status = ((*stub_).*method)(&context, request, &response);
+    grpc::Status status;
+    bool distrusted = false;
+    {
+      const ServerWatch watch(options_.check_server, opened_, [&](const absl::Status&) {
+        distrusted = true;
+        context.TryCancel();
+      });
+      status = ((*stub_).*method)(&context, request, &response);
+    }
     {
       absl::MutexLock lock(&mutex_);
       reading_ = nullptr;
@@ -149,7 +161,11 @@ absl::StatusOr<Response> CoordinatorClient::Call(Method<Request, Response> metho
     }
     FitParts(&response);  // other users' and other releases' text comes to a terminal
     if (status.ok()) return response;
-    if (!IsBreak(status) || !TryAgain(outage)) return Check(status);
+    if (distrusted && !IsAnswer(status)) {
+      OpenChannel({});  // which lets in another server, or says what is wrong with this one
+    } else if (!IsBreak(status) || !TryAgain(outage)) {
+      return Check(status);
+    }
     if (repeated != nullptr) *repeated = true;
   }
 }
@@ -160,6 +176,7 @@ absl::Status CoordinatorClient::Stream(const Open<Response>& open, std::chrono::
                                        const std::function<absl::Status(Response&)>& on_message) {
   Outage outage;
   while (true) {
+    LeaveDistrusted();
     grpc::ClientContext context;
     SetDeadline(context, timeout);
     {
@@ -194,7 +211,7 @@ absl::Status CoordinatorClient::Stream(const Open<Response>& open, std::chrono::
     if (!distrusted.ok()) {
       if (!again())
         return absl::UnauthenticatedError(absl::StrCat(options_.address, ": ", std::string(distrusted.message())));
-      OpenChannel({});  // which lets in another server, or says what is wrong with this one
+      OpenChannel({});
       continue;
     }
     if (well.Expired()) outage = Outage();
@@ -279,6 +296,7 @@ template <typename Request, typename Response>
 absl::StatusOr<Response> CoordinatorClient::CallOnce(Method<Request, Response> method, Request request) {
   *request.mutable_header() = MakeHeader();
   Outage outage;
+  LeaveDistrusted();
   if (!channel_->WaitForConnected(std::chrono::system_clock::now() + std::chrono::seconds(1))) TryAgain(outage);
   grpc::ClientContext context;
   SetDeadline(context, kShort);

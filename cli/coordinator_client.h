@@ -5,8 +5,9 @@
 //
 // While the coordinator does not answer (nothing listens, the connection broke), calls are made again for
 // ClientOptions::retry, and streams go on where they stopped: nothing that was handed out comes twice, nothing is left
-// out. A connection whose server is revoked is left: calls and streams go on by a new one, where there is another
-// server.
+// out. A connection whose server is trusted no more is left: calls and streams are made again by a new one, where there
+// is another server. Two things are not made twice: a file of which a part has come breaks off, and a call that makes a
+// token ends by itself, within 15 s.
 //
 // Errors of all methods: what the coordinator said; kUnavailable with how to start one where none answers;
 // kUnauthenticated where it is not trusted, or is no more; kCancelled after Cancel. One thread, except Cancel.
@@ -135,6 +136,8 @@ class CoordinatorClient {
 
   // Makes a channel, with a connection of its own.
   void OpenChannel(InterceptorFactories interceptors);
+  // Does so where the server that the channel has is trusted no more.
+  void LeaveDistrusted();
 
   // Waits until the coordinator may answer again; false where that took too long or the client was cancelled.
   bool TryAgain(Outage& outage);

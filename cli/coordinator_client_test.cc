@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <numeric>
 #include <set>
@@ -221,33 +222,47 @@ TEST_F(CoordinatorClientTest, CancelEndsAStreamAndAlsoTheWaitForACoordinator) {
   canceller.join();
 }
 
-// Sends one message of the first stream, and nothing more; the next stream is whole.
+// Does not end the first call that hangs, nor that stream after its first message, and tells then that it is revoked.
 class HangingCoordinator final : public Adjoin::Service {
  public:
+  grpc::Status ListJobs(grpc::ServerContext* context, const ListJobsRequest*, ListJobsResponse*) override {
+    peers.push_back(context->peer());
+    return grpc::Status::OK;
+  }
+  grpc::Status CreateToken(grpc::ServerContext* context, const CreateTokenRequest*, CreateTokenResponse*) override {
+    peers.push_back(context->peer());
+    return grpc::Status::OK;
+  }
+  grpc::Status Submit(grpc::ServerContext* context, const SubmitRequest* request, SubmitResponse* response) override {
+    keys.insert(request->idempotency_key());
+    response->set_job_id("job-1");
+    return End(context);
+  }
   grpc::Status FollowJob(grpc::ServerContext* context, const FollowJobRequest*,
                          grpc::ServerWriter<FollowJobResponse>* writer) override {
     FollowJobResponse response;
-    response.mutable_job()->set_state(peers.empty() ? RUNNING : SUCCEEDED);
-    return Stream(context, response, writer);
+    response.mutable_job()->set_state(to_hang ? RUNNING : SUCCEEDED);
+    writer->Write(response);
+    return End(context);
   }
   grpc::Status GetArtifact(grpc::ServerContext* context, const GetArtifactRequest*,
                            grpc::ServerWriter<ArtifactChunk>* writer) override {
     ArtifactChunk chunk;
     chunk.set_total_bytes(1000);
     chunk.set_data("abc");
-    return Stream(context, chunk, writer);
+    writer->Write(chunk);
+    return End(context);
   }
 
-  std::vector<std::string> peers;
-  std::atomic<bool> hangs{false};
+  std::vector<std::string> peers;  // of the calls
+  std::set<std::string> keys;
+  std::atomic<bool> to_hang{true}, is_revoked{false};
 
  private:
-  template <typename Response>
-  grpc::Status Stream(grpc::ServerContext* context, const Response& response, grpc::ServerWriter<Response>* writer) {
+  grpc::Status End(grpc::ServerContext* context) {
     peers.push_back(context->peer());
-    writer->Write(response);
-    if (peers.size() > 1) return grpc::Status::OK;
-    hangs = true;
+    if (!to_hang.exchange(false)) return grpc::Status::OK;
+    is_revoked = true;
     while (!context->IsCancelled()) absl::SleepFor(absl::Milliseconds(5));
     return grpc::Status::CANCELLED;
   }
@@ -263,10 +278,15 @@ class RevokedServerTest : public ::testing::Test {
     server_ = builder.BuildAndStart();
     ASSERT_NE(server_, nullptr);
     options_.address = absl::StrCat("127.0.0.1:", port);
+    // As if the server had another certificate on the next connection.
     options_.check_server = [this](Deadline::Clock::time_point) {
-      return service_.hangs.exchange(false) ? absl::UnauthenticatedError("its certificate was revoked")
-                                            : absl::OkStatus();
+      return service_.is_revoked.exchange(false) ? absl::UnauthenticatedError("its certificate was revoked")
+                                                 : absl::OkStatus();
     };
+  }
+  void ExpectTwoConnections() {
+    ASSERT_EQ(service_.peers.size(), 2);
+    EXPECT_NE(service_.peers[0], service_.peers[1]);
   }
 
   HangingCoordinator service_;
@@ -279,8 +299,32 @@ TEST_F(RevokedServerTest, AStreamGoesOnByAnotherConnection) {
   JobState last = PENDING;
   EXPECT_EQ(client.FollowJob("job-1", [&](const JobSummary& job) { last = job.state(); }), absl::OkStatus());
   EXPECT_EQ(last, SUCCEEDED);
-  ASSERT_EQ(service_.peers.size(), 2);
-  EXPECT_NE(service_.peers[0], service_.peers[1]);
+  ExpectTwoConnections();
+}
+
+TEST_F(RevokedServerTest, ASubmitThatWaitsIsTheSameSubmitByAnotherConnection) {
+  CoordinatorClient client(options_);
+  const auto submitted = client.Submit({});
+  ASSERT_TRUE(submitted.ok()) << submitted.status();
+  EXPECT_EQ(submitted->job_id(), "job-1");
+  EXPECT_EQ(service_.keys.size(), 1);
+  ExpectTwoConnections();
+}
+
+TEST_F(RevokedServerTest, NothingBeginsByAConnectionToIt) {
+  service_.to_hang = false;
+  const auto streams = [](CoordinatorClient& client) { return client.FollowJob("job-1", [](const JobSummary&) {}); };
+  const auto calls = [](CoordinatorClient& client) { return client.ListJobs().status(); };
+  const auto calls_once = [](CoordinatorClient& client) { return client.CreateToken("bob", "user", 1).status(); };
+  for (const std::function<absl::Status(CoordinatorClient&)>& begin :
+       std::vector<std::function<absl::Status(CoordinatorClient&)>>{streams, calls, calls_once}) {
+    service_.peers.clear();
+    CoordinatorClient client(options_);
+    ASSERT_TRUE(client.ListJobs().ok());
+    service_.is_revoked = true;
+    EXPECT_EQ(begin(client), absl::OkStatus());
+    ExpectTwoConnections();
+  }
 }
 
 TEST_F(RevokedServerTest, AFileThatIsHalfThereIsNotGoneOnWith) {
