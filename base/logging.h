@@ -31,7 +31,7 @@ struct LogFields {
   std::optional<uint32_t> rank = {};
 };
 
-// Names the program in every line. Call it once, at the start of main. `quiet`: LogInfo writes nothing, as for a
+// Names the program in every line. Call it once, when the program starts. `quiet`: LogInfo writes nothing, as for a
 // command whose users look at its output.
 void InitLogging(const std::string& program, LogFormat format = LogFormat::kText, bool quiet = false);
 

@@ -18,6 +18,7 @@
 #include "base/completion.h"
 #include "base/endpoint.h"
 #include "base/flags.h"
+#include "base/logging.h"
 #include "base/printable_text.h"
 #include "base/security/tls.h"
 #include "base/shell_completion.h"
@@ -433,6 +434,7 @@ std::vector<Suggestion> CompletedValues(Arguments& a, const std::string& type) {
 
 int RunAdjoin(int argc, char** argv, const LayerRules& rules) {
   setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);  // before gRPC starts: what goes wrong is said once, below
+  InitLogging("adjoin", LogFormat::kText, /*quiet=*/true);
   Arguments arguments;
   arguments.rules = &rules;
   Command chosen;

@@ -10,7 +10,7 @@
 
 namespace adjoin {
 
-// The exit code.
+// Returns the exit code. Log lines of this process are warnings and errors, on stderr, from then on.
 int RunAdjoin(int argc, char** argv, const LayerRules& rules);
 
 }  // namespace adjoin
