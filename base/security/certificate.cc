@@ -86,7 +86,7 @@ std::string Reason(X509_STORE_CTX* context, const std::string& authorities, Cert
           : absl::StrCat(": its authority's certificate \"", NameText(X509_get_subject_name(at)), "\"");
   switch (error) {
     case X509_V_ERR_CERT_HAS_EXPIRED:
-      return absl::StrCat(of, " expired on ", Shown(TimeOf(X509_get0_notAfter(at))), "; ", MakeCertsProgram(),
+      return absl::StrCat(of, " expired on ", Shown(TimeOf(X509_get0_notAfter(at))), "; ", kMakeCerts,
                           " makes a new one");
     case X509_V_ERR_CERT_NOT_YET_VALID:
       return absl::StrCat(of, " is not valid before ", Shown(TimeOf(X509_get0_notBefore(at))), ", and here it is ",
@@ -101,10 +101,10 @@ std::string Reason(X509_STORE_CTX* context, const std::string& authorities, Cert
                           "\"; trusted here is the key of ", authorities, " in --tls-ca");
     case X509_V_ERR_INVALID_PURPOSE:
       return purpose == CertificatePurpose::kClient
-                 ? absl::StrCat(of, " is not for clients: it needs extendedKeyUsage clientAuth, as of ",
-                                MakeCertsProgram(), " --client")
-                 : absl::StrCat(of, " is not for servers: it needs extendedKeyUsage serverAuth, as of ",
-                                MakeCertsProgram(), " --server");
+                 ? absl::StrCat(of, " is not for clients: it needs extendedKeyUsage clientAuth, as of ", kMakeCerts,
+                                " --client")
+                 : absl::StrCat(of, " is not for servers: it needs extendedKeyUsage serverAuth, as of ", kMakeCerts,
+                                " --server");
     default: return absl::StrCat(of, " is refused: ", X509_verify_cert_error_string(error));
   }
 }
@@ -154,7 +154,7 @@ absl::Status CheckRevocations(const std::vector<RevocationList>& lists, STACK_OF
       return absl::UnauthenticatedError(absl::StrCat("certificate \"", NameText(X509_get_subject_name(certificate)),
                                                      "\" was revoked on ",
                                                      Shown(TimeOf(X509_REVOKED_get0_revocationDate(entry))),
-                                                     " by its authority; ", MakeCertsProgram(), " makes a new one"));
+                                                     " by its authority; ", kMakeCerts, " makes a new one"));
     }
   }
   return absl::OkStatus();
@@ -325,7 +325,7 @@ absl::Status CheckHost(const std::string& pem, const std::string& host) {
   if (match == 1) return absl::OkStatus();
   return absl::UnauthenticatedError(absl::StrCat("certificate \"", NameText(X509_get_subject_name(leaf[0].get())),
                                                  "\" is not one of host ", host, ": make the coordinator's with ",
-                                                 MakeCertsProgram(), " DIR --server ", host,
+                                                 kMakeCerts, " DIR --server ", host,
                                                  ", or reach it under a name that the certificate has"));
 }
 
@@ -379,7 +379,7 @@ absl::StatusOr<PeerName> NameOf(const Certificate& certificate) {
     return absl::UnauthenticatedError(absl::StrCat(
         "certificate \"", certificate.subject, "\" ", what,
         "; right is one URI adjoin://ROLE/NAME in its subjectAltName, ROLE being admin, user, worker or viewer, as of ",
-        MakeCertsProgram(), " --client ROLE NAME"));
+        kMakeCerts, " --client ROLE NAME"));
   };
   PeerName found;
   for (const std::string& uri : certificate.uris) {

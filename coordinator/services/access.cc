@@ -110,7 +110,7 @@ absl::StatusOr<Caller> Access::Identify(const Credentials& shown) {
   if (!shown.token.empty()) return FromToken(shown.token);
   if (shown.pem.empty()) {
     return absl::UnauthenticatedError(
-        absl::StrCat("neither a certificate nor a token was shown: give --tls-cert and --tls-key (", MakeCertsProgram(),
+        absl::StrCat("neither a certificate nor a token was shown: give --tls-cert and --tls-key (", kMakeCerts,
                      " --client ROLE NAME), or --token-file"));
   }
   return FromCertificate(shown.pem, shown.chain);

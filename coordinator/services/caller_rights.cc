@@ -121,7 +121,7 @@ absl::Status CheckWorkerName(const Caller& caller, const std::string& hello_name
   if (caller.local || (caller.role == Role::kWorker && caller.name == hello_name)) return absl::OkStatus();
   return absl::PermissionDeniedError(absl::StrCat(
       "a daemon that shows the certificate of ", ToString(caller), " calls itself another name: start it with --name ",
-      caller.name, ", or give it a certificate of its own (", MakeCertsProgram(), " --client worker NAME)"));
+      caller.name, ", or give it a certificate of its own (", kMakeCerts, " --client worker NAME)"));
 }
 
 CallKind KindOf(absl::string_view method) {

@@ -43,7 +43,7 @@ std::string TimeText(int64_t unix_ms) {
 absl::Status IssuesNone() {
   return absl::FailedPreconditionError(absl::StrCat(
       "this coordinator issues no certificates: start it with --issue-cert and --issue-key, or make them with ",
-      MakeCertsProgram()));
+      kMakeCerts));
 }
 
 absl::Status CheckName(const std::string& node) {
@@ -305,11 +305,11 @@ absl::Status NodeCertificates::CheckIssuedHere(const std::string& node, const st
   absl::MutexLock lock(&mutex_);
   const auto own = certificates_.find(serial);
   if (own != certificates_.end() && own->second.node() == node) return absl::OkStatus();
-  return absl::PermissionDeniedError(absl::StrCat(
-      "the certificate of node ", node, " with serial ", serial,
-      " is none that this coordinator has issued and still knows, so it is not renewed here: one of ",
-      MakeCertsProgram(), " is renewed with ", MakeCertsProgram(), ", and with a token of `adjoin token join --for ",
-      node, "` the node gets one of the coordinator's"));
+  return absl::PermissionDeniedError(
+      absl::StrCat("the certificate of node ", node, " with serial ", serial,
+                   " is none that this coordinator has issued and still knows, so it is not renewed here: one of ",
+                   kMakeCerts, " is renewed with ", kMakeCerts, ", and with a token of `adjoin token join --for ", node,
+                   "` the node gets one of the coordinator's"));
 }
 
 absl::StatusOr<NodeCertificate> NodeCertificates::Renew(const std::string& node, const std::string& certificate_request,

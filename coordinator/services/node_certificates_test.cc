@@ -269,7 +269,7 @@ TEST_F(NodeCertificatesTest, OnlyWhatTheCoordinatorIssuedIsRenewed) {
     EXPECT_EQ(refused.status().code(), absl::StatusCode::kPermissionDenied);
     EXPECT_THAT(std::string(refused.status().message()),
                 AllOf(HasSubstr(absl::StrCat("serial ", foreign, " is none that this coordinator has issued")),
-                      HasSubstr("is renewed with tools/make-certs"), HasSubstr("adjoin token join --for node-1")));
+                      HasSubstr("is renewed with make-certs"), HasSubstr("adjoin token join --for node-1")));
   }
   EXPECT_EQ(Renew("node-2", serial).status().code(), absl::StatusCode::kPermissionDenied) << "another node's";
   Open();

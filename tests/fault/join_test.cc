@@ -221,7 +221,7 @@ TEST_F(JoinTest, ACertificateOfMakeCertsIsNotRenewed) {
                                       "/adjoin.WorkerLink/RenewCertificate", request.SerializeAsString());
   EXPECT_EQ(status.error_code(), grpc::StatusCode::PERMISSION_DENIED) << status.error_message();
   EXPECT_THAT(status.error_message(), HasSubstr("the certificate of node worker-0 with serial "));
-  EXPECT_THAT(status.error_message(), HasSubstr("is renewed with tools/make-certs"));
+  EXPECT_THAT(status.error_message(), HasSubstr("is renewed with make-certs"));
 }
 
 // A certificate is valid for 18 s here, and renewed after 12 s.
