@@ -36,18 +36,24 @@ size_t RoomOf(const WorkerRecord& worker) {
 
 }  // namespace
 
+std::optional<DatasetSize> SizeWithoutFiles(const Dataset& dataset) {
+  if (dataset.field().empty()) return std::nullopt;
+  DatasetSize size;
+  size.set_name(dataset.name());
+  size.set_samples(dataset.field(0).synthetic().samples());
+  for (const Field& field : dataset.field()) {
+    if (!field.has_synthetic() || field.synthetic().samples() != size.samples()) return std::nullopt;
+  }
+  return size;
+}
+
 std::optional<std::vector<DatasetSize>> SizesWithoutFiles(const JobSpec& spec) {
   if (spec.has_weights()) return std::nullopt;
   std::vector<DatasetSize> sizes;
   for (const Dataset& dataset : spec.dataset()) {
-    if (dataset.field().empty()) return std::nullopt;
-    for (const Field& field : dataset.field()) {
-      if (!field.has_synthetic() || field.synthetic().samples() != dataset.field(0).synthetic().samples())
-        return std::nullopt;
-    }
-    DatasetSize& size = sizes.emplace_back();
-    size.set_name(dataset.name());
-    size.set_samples(dataset.field(0).synthetic().samples());
+    std::optional<DatasetSize> size = SizeWithoutFiles(dataset);
+    if (!size.has_value()) return std::nullopt;
+    sizes.push_back(*std::move(size));
   }
   return sizes;
 }

@@ -36,6 +36,10 @@
 
 namespace adjoin {
 
+// The size of a data set that is made from the seed alone. Absent where it has files, or where something is wrong that
+// the check will tell.
+std::optional<DatasetSize> SizeWithoutFiles(const Dataset& dataset);
+
 // The sizes of the job's data sets where it reads no file, so that no worker need look at any. Absent where it does, or
 // where something is wrong that the check will tell.
 std::optional<std::vector<DatasetSize>> SizesWithoutFiles(const JobSpec& spec);

@@ -3,10 +3,18 @@
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
 #include "base/content_hash.h"
+#include "coordinator/decisions/data_checks.h"
 
 namespace adjoin {
 namespace {
+
+// What a question may add, as a share of all that is remembered.
+constexpr size_t kShare = 16;
 
 std::string HashOf(const Dataset& dataset) {
   std::string bytes;
@@ -26,19 +34,39 @@ void SeenSizes::Add(const Datasets& datasets, const Sizes& sizes) {
   for (int i = 0; i < datasets.size(); ++i) {
     if (datasets.Get(i).name() != sizes.Get(i).name()) return;
   }
+  const auto with_files = std::count_if(datasets.begin(), datasets.end(),
+                                        [](const Dataset& dataset) { return !SizeWithoutFiles(dataset); });
+  // All of them would have to be seen again, and they would take the place of many others.
+  if (static_cast<size_t>(with_files) > std::max<size_t>(1, most_ / kShare)) return;
   for (int i = 0; i < datasets.size(); ++i) {
-    // Those that are in use are soon seen again.
-    if (sizes_.size() >= most_) sizes_.clear();
-    sizes_[HashOf(datasets.Get(i))] = sizes.Get(i);
+    if (!SizeWithoutFiles(datasets.Get(i)).has_value()) Remember(HashOf(datasets.Get(i)), sizes.Get(i));
   }
+}
+
+void SeenSizes::Remember(std::string hash, const DatasetSize& size) {
+  if (const auto known = by_hash_.find(hash); known != by_hash_.end()) {
+    known->second->size = size;
+    seen_.splice(seen_.end(), seen_, known->second);
+    return;
+  }
+  if (seen_.size() >= most_) {
+    by_hash_.erase(seen_.front().hash);
+    seen_.pop_front();
+  }
+  seen_.push_back({hash, size});
+  by_hash_[std::move(hash)] = std::prev(seen_.end());
 }
 
 std::optional<std::vector<DatasetSize>> SeenSizes::Of(const Datasets& datasets) const {
   std::vector<DatasetSize> sizes;
   for (const Dataset& dataset : datasets) {
-    const auto seen = sizes_.find(HashOf(dataset));
-    if (seen == sizes_.end()) return std::nullopt;
-    sizes.push_back(seen->second);
+    if (auto size = SizeWithoutFiles(dataset); size.has_value()) {
+      sizes.push_back(*std::move(size));
+      continue;
+    }
+    const auto known = by_hash_.find(HashOf(dataset));
+    if (known == by_hash_.end()) return std::nullopt;
+    sizes.push_back(known->second->size);
   }
   return sizes;
 }
