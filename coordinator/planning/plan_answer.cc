@@ -18,6 +18,7 @@
 #include "base/status_macros.h"
 #include "coordinator/decisions/data_checks.h"
 #include "coordinator/decisions/submissions.h"
+#include "planner/checks/spec_check.h"
 #include "planner/picture/plan_picture.h"
 #include "planner/plan/file_halos.h"
 #include "planner/plan/plan_report.h"
@@ -219,8 +220,8 @@ std::optional<std::vector<DatasetSize>> ExpectedSizes(const JobSpec& spec, const
   return seen->Of(spec.dataset());
 }
 
-// True where a plan without sizes has no program that the one with them lacks: a spec from which the one is made passes
-// the check by the other.
+// True where the plan with sizes has every program of the plan without; then a spec that passes with sizes also passes
+// without. The spec has passed CheckSpec.
 bool HasAllPrograms(const JobSpec& spec, const std::vector<DatasetSize>& sizes) {
   const auto without = ProgramRequests(spec, {}), with = ProgramRequests(spec, ByName(sizes));
   if (!without.ok() || !with.ok()) return false;
@@ -236,8 +237,13 @@ bool HasAllPrograms(const JobSpec& spec, const std::vector<DatasetSize>& sizes) 
 bool PlanAhead(const PlanQuestion& question, const ParsedSpec& parsed, const LayerRules& rules,
                const std::vector<DatasetSize>& sizes, PlanAnswer& answer) {
   PlanAnswer ahead;
-  const absl::Status made = Caught("the planner", [&] { return MakePlan(question, parsed, rules, sizes, ahead); });
-  if (!made.ok() || !HasAllPrograms(parsed.spec, sizes)) return false;
+  const absl::Status made = Caught("the planner", [&]() -> absl::Status {
+    ADJOIN_RETURN_IF_ERROR(CheckSpec(parsed.spec, rules, Planner::kMaxRanks));
+    // A plan is much more work than its list of programs.
+    if (!HasAllPrograms(parsed.spec, sizes)) return absl::FailedPreconditionError("the plan would lack a program");
+    return MakePlan(question, parsed, rules, sizes, ahead);
+  });
+  if (!made.ok()) return false;
   if (ahead.plan().size() > kMaxExpectedPlanBytes) return true;
   answer = std::move(ahead);
   *answer.mutable_expected_size() = {sizes.begin(), sizes.end()};
@@ -256,7 +262,7 @@ absl::Status AnswerFirst(const PlanQuestion& question, const ParsedSpec& parsed,
   // A plan names the folder.
   const bool has_folder = !parsed.spec.output_dir().empty() || !question.output_dir().empty();
   if (const auto sizes = SizesWithoutFiles(parsed.spec); sizes.has_value()) {
-    PlanAnswer without_folder;  // of no use, but that it was made
+    PlanAnswer without_folder;  // only checks that a plan can be made
     return MakePlan(question, parsed, rules, sizes, has_folder ? answer : without_folder);
   }
   const auto expected = has_folder ? ExpectedSizes(parsed.spec, seen) : std::nullopt;

@@ -8,6 +8,11 @@
 //
 // What a rule throws is in the answer. A spec is accepted or refused, and a plan made, by the question alone; what was
 // seen decides only whether the plan of a job that reads files comes with the first answer already.
+//
+// There is one exception, the limits of a planner process. A plan for sizes that were seen counts for those of the
+// first question, and so does the check that follows where this plan cannot be made: a job may be refused there
+// although its files have become so small that its own plan would keep to them. Only jobs of little work are planned in
+// advance, which seldom come near these limits.
 #ifndef ADJOIN_COORDINATOR_PLANNING_PLAN_ANSWER_H_
 #define ADJOIN_COORDINATOR_PLANNING_PLAN_ANSWER_H_
 

@@ -317,6 +317,50 @@ TEST(PlanAnswer, WhatWasSeenRefusesNoJobAndAcceptsNone) {
   EXPECT_EQ(fits.error(), 0) << fits.message();
 }
 
+// Nor are programs asked for of a spec that is none: AnswersTo compares again.
+TEST(PlanAnswer, AWrongSpecOnFilesThatWereSeenIsToldAsAnyOther) {
+  const std::string text = kSpec;
+  for (const std::string& wrong :
+       {absl::StrReplaceAll(text, {{"batch: 64", "batch: 0"}}), absl::StrReplaceAll(text, {{"batch: 64", ""}}),
+        absl::StrReplaceAll(text, {{"train { dataset: \"train\"", "train { dataset: \"none\""}}),
+        absl::StrReplaceAll(text, {{"batch: 64", "batch: 64 microbatches: 100"}}),
+        absl::StrReplaceAll(text, {{"batch: 64", "batch: 64 validate_on: \"none\""}}),
+        text + "evaluate { dataset: \"none\" metric: \"accuracy\" }",
+        absl::StrReplaceAll(text, {{"TRAIN", "PREDICT"}})}) {
+    EXPECT_NE(AnswersTo(wrong, 100).knowing.error(), 0) << wrong;
+  }
+}
+
+TEST(PlanAnswer, APlanThatWouldLackAProgramIsNotMadeFirst) {
+  LayerRules rules;
+  ASSERT_EQ(AddBuiltinLayerRules(rules), absl::OkStatus());
+  int plans = 0;
+  const LayerRule counts = [&](const LayerRequest&) -> absl::StatusOr<LayerOutcome> {
+    ++plans;
+    return absl::UnimplementedError("no such layer");
+  };
+  ASSERT_EQ(rules.Register("counts", counts), absl::OkStatus());
+  const std::string text = absl::StrReplaceAll(kSpec, {{"flatten { arg: 1 }", "custom { type: \"counts\" }"}});
+  const std::string judged = text + "evaluate { dataset: \"train\" batch: 64 metric: \"accuracy\" }";
+  SeenSizes seen;
+  PlanQuestion sized = Question(kSpec);
+  sized.set_sized(true);
+  sized.add_size()->set_name("train");
+  sized.mutable_size(0)->set_samples(10);
+  ASSERT_EQ(AnswerPlanQuestion(sized, rules, &seen).error(), 0);
+  // How often the rule is asked until the question is answered.
+  const auto asked = [&](const std::string& spec, SeenSizes* known) {
+    PlanQuestion question = Question(spec);
+    question.set_output_dir("job-17");
+    plans = 0;
+    EXPECT_EQ(AnswerPlanQuestion(question, rules, known).error(), static_cast<int>(absl::StatusCode::kUnimplemented));
+    return plans;
+  };
+  EXPECT_EQ(asked(text, &seen), 2 * asked(text, nullptr));
+  // Of 10 samples there is no evaluation in batches of 64.
+  EXPECT_EQ(asked(judged, &seen), asked(judged, nullptr));
+}
+
 TEST(PlanAnswer, TheFieldsOfDataFilesHavePlaces) {
   const PlanAnswer answer = AnswerPlanQuestion(Question(kSpec), BuiltinLayerRules());
   EXPECT_EQ(PlaceOf(answer, "dataset[0].field[1].idx.path[0]"), "job.textproto:7:31");
