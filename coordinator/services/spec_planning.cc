@@ -86,6 +86,21 @@ absl::StatusOr<NewJob> ReadSubmission(const SubmitRequest& request, const std::s
   return job;
 }
 
+absl::StatusOr<NewJob> ReadNumbered(const SubmitRequest& request, const std::string& owner, SpecPlanner& planner,
+                                    const std::function<bool()>& given_up, const WithService& look) {
+  const bool may_lack_folder = MayLackOutputDir(request);
+  ReadOptions options;
+  look([&](CoordinationService& service) {
+    options.rates = service.RatesOfMost();
+    if (may_lack_folder) options.number = service.ReserveNumber();
+  });
+  const uint64_t number = options.number;
+  absl::StatusOr<NewJob> job = ReadSubmission(request, owner, planner, given_up, std::move(options));
+  if (job.ok() && given_up()) job = absl::CancelledError("the client has gone");
+  if (!job.ok() && number != 0) look([&](CoordinationService& service) { service.GiveBackNumber(number); });
+  return job;
+}
+
 PlaceFunction PlacesOf(const StoredSubmission& submission) {
   if (submission.source().empty()) return nullptr;
   auto shared = std::make_shared<const StoredSubmission>(submission);

@@ -1,9 +1,8 @@
 // Makes a job from the text that a user submits.
 //
-//   const uint64_t number = MayLackOutputDir(request) ? service.ReserveNumber() : 0;
-//   ADJOIN_ASSIGN_OR_RETURN(
-//       NewJob job, ReadSubmission(request, caller.name, planner, [&] { return gone(); }, {.number = number}));
-//   service.Submit(std::move(job));
+//   const WithService look = [&](const auto& f) { hub.Look(f); };
+//   ADJOIN_ASSIGN_OR_RETURN(NewJob job, ReadNumbered(request, caller.name, planner, [&] { return gone(); }, look));
+//   hub.Do([&](CoordinationService& service) { return service.Submit(std::move(job)); });
 //
 // Any thread.
 #ifndef ADJOIN_COORDINATOR_SERVICES_SPEC_PLANNING_H_
@@ -37,6 +36,15 @@ struct ReadOptions {
 // large), kUnimplemented (the spec needs something that is not supported yet); those of PlanDone.
 absl::StatusOr<NewJob> ReadSubmission(const SubmitRequest& request, const std::string& owner, SpecPlanner& planner,
                                       const std::function<bool()>& given_up, ReadOptions options = {});
+
+// Runs `f` on the service, alone, before it returns.
+using WithService = std::function<void(const std::function<void(CoordinationService& service)>& f)>;
+
+// The same with what the service knows of the cluster, for a job that is submitted next. Where its spec may lack an
+// output_dir, the job has a number that was reserved for it: CoordinationService::Submit uses it or gives it back. With
+// an error it has been given back. Errors also: kCancelled, where it is given up in the end.
+absl::StatusOr<NewJob> ReadNumbered(const SubmitRequest& request, const std::string& owner, SpecPlanner& planner,
+                                    const std::function<bool()>& given_up, const WithService& look);
 
 // Returns the places of the fields of a job that was accepted earlier. Nothing is parsed before it is called.
 PlaceFunction PlacesOf(const StoredSubmission& submission);

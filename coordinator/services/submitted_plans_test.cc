@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -77,23 +78,19 @@ train { dataset: "train" batch: 10 epochs: 1 optimizer { sgd { lr: 0.01 } } }
                         end);
   }
 
-  // As the RPC does, and the hub beneath it. Returns the job's id, and sets `plans_` to how often it was planned.
+  // As the RPC does, with the hub's part in Settle. Returns the job's id, and sets `plans_` to how often it was
+  // planned.
   absl::StatusOr<std::string> Submit(const std::string& text, const std::string& key = "") {
     SubmitRequest request;
     request.set_spec_source(text);
     request.set_spec_file("job.textproto");
     request.set_idempotency_key(key);
     const int before = planner_.plans();
-    ReadOptions options;
-    if (MayLackOutputDir(request)) options.number = service_.ReserveNumber();
-    const uint64_t number = options.number;
-    absl::StatusOr<NewJob> job = ReadSubmission(
-        request, "alice", planner_, [] { return false; }, std::move(options));
-    if (!job.ok()) {
-      plans_ = planner_.plans() - before;
-      service_.GiveBackNumber(number);
-      return job.status();
-    }
+    const WithService look = [this](const std::function<void(CoordinationService&)>& f) { f(service_); };
+    absl::StatusOr<NewJob> job = ReadNumbered(
+        request, "alice", planner_, [this] { return gone_; }, look);
+    plans_ = planner_.plans() - before;
+    if (!job.ok()) return job.status();
     const absl::StatusOr<Submitted> submitted = service_.Submit(*std::move(job));
     Settle();
     plans_ = planner_.plans() - before;
@@ -148,6 +145,7 @@ train { dataset: "train" batch: 10 epochs: 1 optimizer { sgd { lr: 0.01 } } }
   CountingPlanner planner_;
   CoordinationService service_{Options()};
   int64_t samples_ = 100;  // that the worker finds in files
+  bool gone_ = false;      // the client
   int plans_ = 0;          // of the last submission
   int checks_ = 0;         // by the worker
   Plan plan_;              // the last one that was stored
@@ -207,6 +205,17 @@ TEST_F(SubmittedPlansTest, AWrongJobIsPlannedOnceAndNoWorkerIsAsked) {
   const absl::StatusOr<std::string> next = Submit(Spec(kFile));
   ASSERT_TRUE(next.ok()) << next.status();
   EXPECT_EQ(JobNumberOf(*next), JobNumberOf(*first) + 1) << "what is refused takes no number";
+}
+
+TEST_F(SubmittedPlansTest, AClientThatGoesLeavesNoGap) {
+  const absl::StatusOr<std::string> first = Submit(Spec(kSynthetic));
+  ASSERT_TRUE(first.ok()) << first.status();
+  gone_ = true;
+  EXPECT_EQ(Submit(Spec(kSynthetic)).status().code(), absl::StatusCode::kCancelled);
+  gone_ = false;
+  const absl::StatusOr<std::string> next = Submit(Spec(kSynthetic));
+  ASSERT_TRUE(next.ok()) << next.status();
+  EXPECT_EQ(JobNumberOf(*next), JobNumberOf(*first) + 1);
 }
 
 TEST_F(SubmittedPlansTest, ASubmissionThatIsRepeatedIsTheSameJob) {

@@ -102,23 +102,11 @@ absl::StatusOr<Admitted> UserService::Admit(const Context& context, const Reques
 absl::StatusOr<Submitted> UserService::SubmitAndAwait(const Context& context, const SubmitRequest& request,
                                                       const Caller& caller) {
   ADJOIN_RETURN_IF_ERROR(MayGivePriority(caller, request.priority(), parts_.max_user_priority));
-  const bool may_lack_folder = MayLackOutputDir(request);
-  ReadOptions options;
-  hub_.Look([&](CoordinationService& service) {
-    options.rates = service.RatesOfMost();
-    if (may_lack_folder) options.number = service.ReserveNumber();
-  });
-  const uint64_t number = options.number;
-  absl::StatusOr<NewJob> job = ReadSubmission(
-      request, caller.name, parts_.planner, [&context] { return context.IsCancelled(); }, std::move(options));
-  if (job.ok() && context.IsCancelled()) job = absl::CancelledError("the client has gone");
-  if (!job.ok()) {
-    if (number != 0) hub_.Look([&](CoordinationService& service) { service.GiveBackNumber(number); });
-    return job.status();
-  }
-  job->any_folder = caller.local || caller.role == Role::kAdmin;
+  const WithService look = [this](const std::function<void(CoordinationService&)>& f) { hub_.Look(f); };
+  ADJOIN_ASSIGN_OR_RETURN(NewJob job, ReadNumbered(request, caller.name, parts_.planner, GoneFrom(&context), look));
+  job.any_folder = caller.local || caller.role == Role::kAdmin;
   ADJOIN_ASSIGN_OR_RETURN(Submitted submitted,
-                          hub_.Do([&](CoordinationService& service) { return service.Submit(*std::move(job)); }));
+                          hub_.Do([&](CoordinationService& service) { return service.Submit(std::move(job)); }));
   Deadline deadline = Deadline::After(kAdmissionTimeout);
   JobWatch watch(hub_.watches(), submitted.job_id);
   bool planning = false;
