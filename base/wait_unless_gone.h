@@ -28,11 +28,11 @@ enum class WaitEnd {
 
 // Waits until `holds`, as MonotonicCondition::Wait does; `changed` is told of each change of what it tests. `mutex` is
 // held by the caller, and while `holds` runs, but not while `gone` does, which is asked once where the caller has to
-// wait at all, and then several times a second.
+// wait at all, and then each time that `between_looks` has passed.
 template <typename Condition>
 WaitEnd WaitUnlessGone(MonotonicCondition& changed, absl::Mutex& mutex, Deadline deadline,
-                       const std::function<bool()>& gone, Condition holds) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-  constexpr absl::Duration kBetweenLooks = absl::Milliseconds(200);
+                       const std::function<bool()>& gone, Condition holds,
+                       absl::Duration between_looks = absl::Milliseconds(200)) ABSL_NO_THREAD_SAFETY_ANALYSIS {
   while (!holds()) {
     mutex.Unlock();
     const bool is_gone = gone();
@@ -40,7 +40,7 @@ WaitEnd WaitUnlessGone(MonotonicCondition& changed, absl::Mutex& mutex, Deadline
     if (holds()) break;
     if (is_gone) return WaitEnd::kGone;
     if (deadline.Expired()) return WaitEnd::kExpired;
-    const Deadline look = Deadline::After(kBetweenLooks);
+    const Deadline look = Deadline::After(between_looks);
     changed.Wait(mutex, Deadline::At(std::min(look.when(), deadline.when())), holds);
   }
   return WaitEnd::kHolds;

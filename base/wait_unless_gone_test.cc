@@ -32,6 +32,7 @@ TEST_F(WaitUnlessGoneTest, NobodyIsAskedWhereItHolds) {
   };
   EXPECT_EQ(WaitUnlessGone(changed_, mutex_, Deadline::After(absl::ZeroDuration()), gone, [] { return true; }),
             WaitEnd::kHolds);
+  EXPECT_TRUE(WaitUntilGone(changed_, mutex_, gone, [] { return true; }));
 }
 
 TEST_F(WaitUnlessGoneTest, EndsWithTheDeadlineOrWithTheCaller) {
@@ -56,16 +57,27 @@ TEST_F(WaitUnlessGoneTest, AChangeWakesIt) {
     }
     changed_.NotifyAll();
   });
+  const Deadline soon = Deadline::After(absl::Seconds(20));
   {
     absl::MutexLock lock(&mutex_);
-    // The lock is free while the caller is asked: another thread takes it.
+    bool asked = false;
+    int looks_after = 0;
+    // The lock is free while the caller is asked.
     const auto gone = [&] {
-      if (!waits.HasBeenNotified()) waits.Notify();
       absl::MutexLock own(&mutex_);
+      asked = true;
       return false;
     };
-    EXPECT_TRUE(WaitUntilGone(changed_, mutex_, gone, [&] { return done_; }));
+    // The second time after that it looks from within its wait, and keeps the lock until it sleeps.
+    const auto holds = [&] {
+      if (asked && ++looks_after == 2) waits.Notify();
+      return done_;
+    };
+    EXPECT_EQ(
+        WaitUnlessGone(changed_, mutex_, Deadline::After(kHour), gone, holds, /*between_looks=*/absl::Seconds(30)),
+        WaitEnd::kHolds);
   }
+  EXPECT_FALSE(soon.Expired()) << "it found the change by itself";
   changer.join();
 }
 
