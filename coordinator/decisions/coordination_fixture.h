@@ -240,14 +240,14 @@ class CoordinationTest : public ::testing::Test {
     message.mutable_attempt_cleared()->set_job_id(job);
     Say(from, message);
   }
-  void Probed(ConnectionId from, const std::string& job, const std::string& error) {
+  void Probed(ConnectionId from, const std::string& job, const std::string& error, int64_t samples = 100) {
     WorkerMessage message;
     *message.mutable_header() = MakeHeader();
     message.mutable_probe_result()->set_request_id(job);
     message.mutable_probe_result()->set_error(error);
     DatasetSize& size = *message.mutable_probe_result()->add_dataset();
     size.set_name("train");
-    size.set_samples(100);
+    size.set_samples(samples);
     Say(from, message);
   }
   // Starts a job of two ranks, on one worker each, and returns its id.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <random>
@@ -227,6 +228,38 @@ TEST_F(PlansAheadTest, LargePlansAreNotKept) {
   const std::string other = Submit(std::move(small));
   Probed(1, other, "");
   EXPECT_EQ(HashOf(other), "its hash");
+}
+
+TEST_F(PlansAheadTest, SomePlansAreKeptAndLeaveTheirRoomWithTheirJobs) {
+  WorkerHello hello = Hello("worker-0", 1);
+  hello.set_data_checks(64);  // all but some are for the owner of many jobs
+  Connect(1, hello);
+  std::vector<std::string> waiting;
+  while (waiting.size() < kMostExpectedPlans) waiting.push_back(Submit(Expecting(100)));
+  const auto hash_of_next = [&] {
+    NewJob next = Expecting(100);
+    next.owner = "bob";
+    const std::string job = Submit(std::move(next));
+    Probed(1, job, "");
+    return HashOf(job);
+  };
+  EXPECT_EQ(hash_of_next(), "hash") << "there is no room for its plan";
+  const std::vector<std::pair<std::string, std::function<void(const std::string&)>>> ends = {
+      {"its files have other sizes", [&](const std::string& job) { Probed(1, job, "", 99); }},
+      {"its plan is used", [&](const std::string& job) { Probed(1, job, ""); }},
+      {"it is refused", [&](const std::string& job) { Probed(1, job, "'a.gz' is not there"); }},
+      {"it is cancelled", [&](const std::string& job) { EXPECT_EQ(*service_->Cancel(job), CANCELLED); }},
+      {"it is abandoned",
+       [&](const std::string& job) { service_->Abandon(job, absl::CancelledError("the client has gone")); }},
+  };
+  for (const auto& [what, end] : ends) {
+    end(waiting.front());
+    Settle();
+    waiting.erase(waiting.begin());
+    EXPECT_EQ(hash_of_next(), "its hash") << what;
+    waiting.push_back(Submit(Expecting(100)));
+    EXPECT_EQ(hash_of_next(), "hash") << "again there is no room, after one of which " << what;
+  }
 }
 
 TEST_F(PlansAheadTest, WhatFitsOnNoNodeIsRefusedWithTheSameWords) {

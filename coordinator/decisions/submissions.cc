@@ -18,7 +18,6 @@ namespace {
 
 constexpr absl::Duration kKeepRefusals = absl::Minutes(5);
 constexpr size_t kMostRefusals = 20000;  // of up to kMaxErrorBytes; who waits for one looks several times a second
-constexpr size_t kMostExpected = 1000;   // of up to kMaxExpectedPlanBytes; other jobs are planned again
 constexpr absl::Duration kBetweenMarks = absl::Minutes(10);
 
 // Two lists with the same key are the same to the planner.
@@ -230,7 +229,7 @@ void Submissions::CheckAgain(JobRecord& job) {
 // The plan, and what becomes of the submission
 
 void Submissions::KeepExpected(uint64_t number, PlannedJob plan, const std::vector<DatasetSize>& sizes) {
-  if (expected_.size() >= kMostExpected || plan.plan.size() > kMaxExpectedPlanBytes) return;
+  if (expected_.size() >= kMostExpectedPlans || plan.plan.size() > kMaxExpectedPlanBytes) return;
   expected_[number] = {std::move(plan), KeyOf(sizes)};
 }
 

@@ -60,8 +60,10 @@ struct NewJob {
   bool replace_output = false;  // what an earlier job left in its output_dir may be replaced
 };
 
-// The longest plan that a job brings with expected sizes: so many of them are kept in memory during checks.
+// The longest plan that a job brings with expected sizes, and how many of them are kept in memory during checks: jobs
+// with others are planned again.
 inline constexpr size_t kMaxExpectedPlanBytes = size_t{64} << 10;
+inline constexpr size_t kMostExpectedPlans = 1000;
 
 struct Submitted {
   std::string job_id;
@@ -186,7 +188,7 @@ class Submissions {
   absl::Duration all_workers_known_at_ = -absl::InfiniteDuration();
   std::map<std::string, absl::Status> refused_;  // by job id; at most kMostRefusals
   std::deque<Refusal> refusals_;                 // the same, oldest first
-  // By number, of jobs whose files are checked and that are not accepted; at most kMostExpected, each of
+  // By number, of jobs whose files are checked and that are not accepted; at most kMostExpectedPlans, each of
   // kMaxExpectedPlanBytes.
   std::map<uint64_t, ExpectedPlan> expected_;
   AgeClock ages_;  // of keys
