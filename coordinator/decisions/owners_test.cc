@@ -194,7 +194,7 @@ TEST_F(OwnersTest, AWallClockThatIsSetDropsNoKey) {
   job.idempotency_key = "nightly";
   const std::string first = Ended(job);
   for (int i = 0; i < 3; ++i) Ended(Of("alice", "other"));
-  ASSERT_EQ(service_->Summary(first).status().code(), absl::StatusCode::kNotFound);
+  ASSERT_EQ(Summary(first).status().code(), absl::StatusCode::kNotFound);
   // Stores a key, which is when old ones go.
   int last = 0;
   const auto look = [&] {
