@@ -73,7 +73,8 @@ struct Submitted {
 class User {
  public:
   User(const std::string& address, uint64_t seed)
-      : client_(ClientOptions{.address = address, .retry = absl::Seconds(60), .notice = nullptr}),
+      : client_(
+            ClientOptions{.address = address, .check_server = nullptr, .retry = absl::Seconds(60), .notice = nullptr}),
         random_(seed),
         seed_(seed),
         thread_([this] { Work(); }) {}
