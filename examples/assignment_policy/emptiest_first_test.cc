@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "coordinator/decisions/coordination_service.h"
+#include "coordinator/decisions/whole_answers.h"
 #include "proto/coordinator.pb.h"
 
 namespace adjoin {
@@ -45,11 +46,11 @@ class Coordinator {
   // The worker of each rank; empty where the job waits.
   std::vector<std::string> WorkersOf(const std::string& job) {
     std::vector<std::string> workers;
-    const absl::StatusOr<DescribeJobResponse> described = service_.Describe(job);
+    const absl::StatusOr<DescribeJobResponse> described = WholeDescription(service_, job);
     for (const RankStatus& rank : described->rank()) workers.push_back(rank.worker());
     return workers;
   }
-  std::string Reason(const std::string& job) { return service_.Summary(job)->reason(); }
+  std::string Reason(const std::string& job) { return SummaryOf(service_, job)->reason(); }
 
  private:
   static CoordinationOptions Options(const AssignmentPolicy& policy) {
