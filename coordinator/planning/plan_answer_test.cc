@@ -291,9 +291,10 @@ TEST(PlanAnswer, WhatWasSeenRefusesNoJobAndAcceptsNone) {
   // With 10 samples this job has nothing to train on, and this one less memory than it takes: the second question
   // tells.
   const std::string drops = absl::StrReplaceAll(text, {{"epochs: 1", "epochs: 1 drop_last: true"}});
-  const std::string limited = text + "resources { memory_bytes: 1000 }\n";
-  for (const std::string& later : {drops, limited}) {
-    const PlanAnswer checked = AnswersTo(later, 10).knowing;
+  const std::string limited =
+      absl::StrReplaceAll(text, {{"batch: 64", "batch: 32768"}}) + "resources { memory_bytes: 67108864 }\n";
+  for (const auto& [later, samples] : {std::pair(drops, 10), std::pair(limited, 32768)}) {
+    const PlanAnswer checked = AnswersTo(later, samples).knowing;
     EXPECT_EQ(checked.error(), 0) << checked.message();
     EXPECT_EQ(checked.plan(), "");
   }
@@ -304,9 +305,11 @@ TEST(PlanAnswer, WhatWasSeenRefusesNoJobAndAcceptsNone) {
   const std::string cut =
       absl::StrReplaceAll(text, {{"ranks: 1", "ranks: 2"},
                                  {"batch: 64", "batch: 10"},
+                                 {"input: \"image\" flatten", "input: \"image\" x: \"batch\" flatten"},
                                  {"layer { name: \"fc\"",
                                   "layer { name: \"deal\" y: \"uneven\" repartition {} }\nlayer { name: \"fc\""}}) +
       "evaluate { dataset: \"train\" batch: 64 metric: \"accuracy\" }\n"
+      "layout { name: \"batch\" partition: [2, 1, 1, 1] }\n"
       "layout { name: \"uneven\" partition: [2, 1] cut { dim: 0 size: [4, 6] } }\n";
   EXPECT_THAT(AnswersTo(cut, 10).knowing.message(), HasSubstr("program \"evaluate\""));
   PlanQuestion sized = Question(cut);
