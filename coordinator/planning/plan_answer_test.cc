@@ -360,7 +360,7 @@ TEST(PlanAnswer, APlanThatWouldLackAProgramIsNotMadeFirst) {
     return plans;
   };
   EXPECT_EQ(asked(text, &seen), 2 * asked(text, nullptr));
-  // Of 10 samples there is no evaluation in batches of 64.
+  // There is no evaluation in batches of 64 where there are 10 samples.
   EXPECT_EQ(asked(judged, &seen), asked(judged, nullptr));
 }
 
