@@ -49,8 +49,8 @@ absl::StatusOr<std::vector<MovementNeed>> EdgeMovements(const Layout& x, const s
     halos.erase(halos.begin());
     const int64_t reach = window.As<Window>()->options().pad_lo;
     MovementNeed need{.role = EdgeRole(dim), .from = x, .to = x};
-    ADJOIN_ASSIGN_OR_RETURN(const EdgeWindow inner, EdgeWindow::Create({reach, /*inner=*/true}));
-    ADJOIN_ASSIGN_OR_RETURN(const EdgeWindow outer, EdgeWindow::Create({reach, /*inner=*/false}));
+    ADJOIN_ASSIGN_OR_RETURN(const EdgeWindow inner, EdgeWindow::Create({reach, reach, /*inner=*/true}));
+    ADJOIN_ASSIGN_OR_RETURN(const EdgeWindow outer, EdgeWindow::Create({reach, reach, /*inner=*/false}));
     need.source.emplace(dim, inner);
     // Later dims with their halos: the corners.
     need.readings = halos;

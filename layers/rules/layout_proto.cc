@@ -187,8 +187,10 @@ ReadingPlan ToProto(int dim, const Reading& reading) {
   } else if (const auto* adaptive = reading.As<AdaptiveWindow>()) {
     message.mutable_adaptive()->set_outputs(adaptive->outputs());
   } else if (const auto* edge = reading.As<EdgeWindow>()) {
-    message.mutable_edge()->set_reach(edge->options().reach);
-    message.mutable_edge()->set_inner(edge->options().inner);
+    const EdgeWindow::Options& options = edge->options();
+    message.mutable_edge()->set_reach(options.before);
+    if (options.after != options.before) message.mutable_edge()->set_after(options.after);
+    message.mutable_edge()->set_inner(options.inner);
   } else if (const auto* selection = reading.As<IndexSelection>()) {
     *message.mutable_selection() = SelectionToProto(*selection);
   } else if (const auto* interpolation = reading.As<Interpolation>()) {
@@ -206,7 +208,10 @@ absl::StatusOr<Reading> ReadingFromProto(const ReadingPlan& message, const Layou
     case ReadingPlan::kWindow: return WindowFromProto(message.window());
     case ReadingPlan::kTransposed: return TransposedFromProto(message.transposed());
     case ReadingPlan::kAdaptive: return AdaptiveWindow::Create(message.adaptive().outputs());
-    case ReadingPlan::kEdge: return EdgeWindow::Create({message.edge().reach(), message.edge().inner()});
+    case ReadingPlan::kEdge: {
+      const EdgeWindowPlan& edge = message.edge();
+      return EdgeWindow::Create({edge.reach(), edge.has_after() ? edge.after() : edge.reach(), edge.inner()});
+    }
     case ReadingPlan::kSelection: return SelectionFromProto(message.selection());
     case ReadingPlan::kInterpolation: {
       Interpolation::Options options;

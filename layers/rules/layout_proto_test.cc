@@ -12,6 +12,7 @@
 
 #include "primitives/geometry/adaptive_window.h"
 #include "primitives/geometry/dtype.h"
+#include "primitives/geometry/edge_window.h"
 #include "primitives/geometry/interpolation.h"
 #include "primitives/geometry/mesh.h"
 #include "primitives/geometry/reading.h"
@@ -118,6 +119,20 @@ TEST(LayoutProtoTest, LongListsOfRanksAreWrittenAsRuns) {
   bad.add_ranks()->set_count(1 << 24);
   EXPECT_THAT(std::string(LayoutFromProto(bad).status().message()),
               testing::HasSubstr("a layout with 16781312 ranks on a mesh of 4096"));
+}
+
+TEST(LayoutProtoTest, EdgesSurviveAndAreNamedOnceWhereBothSidesAreAlike) {
+  const Layout x = Layout::Partition({2, 1, 11}, DType::kFloat32, {1, 1, 3}, {0, 1, 2}).value();
+  for (const EdgeWindow::Options& options :
+       {EdgeWindow::Options{2, 2, true}, EdgeWindow::Options{2, 2, false}, EdgeWindow::Options{2, 1, true},
+        EdgeWindow::Options{3, 0, false}, EdgeWindow::Options{0, 1, true}}) {
+    const EdgeWindow edges = EdgeWindow::Create(options).value();
+    const ReadingPlan message = ToProto(2, edges);
+    EXPECT_EQ(message.edge().has_after(), options.after != options.before) << edges.ToString();
+    const auto back = ReadingFromProto(message, x, x);
+    ASSERT_TRUE(back.ok()) << back.status();
+    EXPECT_EQ(back->ToString(), edges.ToString());
+  }
 }
 
 TEST(LayoutProtoTest, OperatorBecomesHaloOrRedistribution) {

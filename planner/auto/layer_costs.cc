@@ -79,7 +79,7 @@ LayerSizes SizesOf(const LayerOutcome& outcome, const std::vector<Layout>& x, st
       const EdgeWindow* edge = reading.As<EdgeWindow>();
       if (edge == nullptr || movement.role != EdgeRole(dim)) continue;
       sizes.edge.resize(sizes.output.size());
-      sizes.edge[dim].reach = edge->options().reach;
+      sizes.edge[dim].reach = edge->options().before;
       sizes.edge[dim].neighbours = static_cast<int>(std::min<int64_t>(2, outcome.compute.Parts(dim) - 1));
     }
   }

@@ -35,7 +35,7 @@ Reading RandomReading(Draw& draw, int64_t n) {
       case 0: reading = *AdaptiveWindow::Create(draw.Between(1, n + 2)); break;
       case 1: reading = *IndexSelection::Cyclic({draw.Between(0, 2 * n), draw.Between(0, 9), 1, n}); break;
       case 2: reading = *IndexSelection::Of(draw.Integers(draw.Between(0, 5), 0, n - 1)); break;
-      case 3: reading = *EdgeWindow::Create({draw.Between(1, 3), draw.OneIn(2)}); break;
+      case 3: reading = *EdgeWindow::Create({draw.Between(1, 3), draw.Between(0, 3), draw.OneIn(2)}); break;
       default: {
         Window::Options options;
         options.kernel = draw.Between(1, 6);
@@ -109,7 +109,8 @@ MovementEnds RandomHaloExchange(Draw& draw) {
   ends.to = *Layout::Create(outputs, read.dtype(), read.mesh(), read.placements(), cuts);
   if (draw.OneIn(3)) {
     for (int dim = 0; dim < from.dims(); ++dim) {
-      if (draw.OneIn(2)) ends.source.emplace(dim, *EdgeWindow::Create({draw.Between(1, 3), draw.OneIn(2)}));
+      if (draw.OneIn(2)) continue;
+      ends.source.emplace(dim, *EdgeWindow::Create({draw.Between(1, 3), draw.Between(0, 3), draw.OneIn(2)}));
     }
   }
   return ends;
