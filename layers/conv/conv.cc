@@ -18,6 +18,7 @@
 #include "base/status_macros.h"
 #include "layers/conv/convolution_kernel.h"
 #include "layers/conv/edge_convolution.h"
+#include "layers/conv/edge_halo.h"
 #include "layers/conv/edge_roles.h"
 #include "layers/layer.h"
 #include "layers/rules/layout_proto.h"
@@ -26,13 +27,15 @@
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/layout.h"
 #include "primitives/geometry/transposed_window.h"
+#include "primitives/geometry/window.h"
 
 namespace adjoin {
 namespace {
 
 class ConvLayer : public LayerModule {
  public:
-  ConvLayer(LayerContext context, const Layout& compute) : LayerModule(std::move(context)) {
+  ConvLayer(LayerContext context, const Layout& compute, std::vector<Window> windows)
+      : LayerModule(std::move(context)), windows_(std::move(windows)) {
     const WindowSpec& window = spec().conv().window();
     stride_.assign(window.stride().begin(), window.stride().end());
     dilation_.assign(window.dilation().begin(), window.dilation().end());
@@ -76,7 +79,7 @@ class ConvLayer : public LayerModule {
     const at::Tensor weight = Parameter(kRoleWeight, tape).to(x.scalar_type());
     const at::Tensor bias = Bias(x, tape);
     const bool computes = runs_here() && x.numel() > 0 && weight.numel() > 0;
-    EdgeConvolution pass({padding_, dilation_, computes ? Groups(x, weight) : 1, cut_});
+    EdgeConvolution pass({.windows = windows_, .groups = computes ? Groups(x, weight) : 1, .cut = cut_});
     const std::vector<at::Tensor> inner = pass.TakeEdges(x);
     std::vector<std::unique_ptr<Movement::Pending>> pending;
     for (size_t i = 0; i < cut_.size(); ++i) pending.push_back(StartMove(EdgeRole(cut_[i].dim), inner[i], tape));
@@ -126,6 +129,7 @@ class ConvLayer : public LayerModule {
   std::vector<int64_t> dilation_;
   bool transposed_;
   std::vector<int64_t> padding_;           // by the kernel, per spatial dim
+  std::vector<Window> windows_;            // per spatial dim; none if transposed
   std::vector<EdgeConvolution::Cut> cut_;  // dims whose edges are exchanged alone
 };
 
@@ -133,7 +137,13 @@ class ConvLayer : public LayerModule {
 
 absl::StatusOr<std::unique_ptr<LayerModule>> BuildConv(LayerContext context) {
   ADJOIN_ASSIGN_OR_RETURN(const Layout compute, LayoutFromProto(context.plan.compute()));
-  return std::make_unique<ConvLayer>(std::move(context), compute);
+  std::vector<Window> windows;
+  const Conv& conv = context.plan.spec().conv();
+  for (int dim = 2; dim < compute.dims() && !conv.transposed(); ++dim) {
+    ADJOIN_ASSIGN_OR_RETURN(Window window, WindowOfConv(conv, dim));
+    windows.push_back(std::move(window));
+  }
+  return std::make_unique<ConvLayer>(std::move(context), compute, std::move(windows));
 }
 
 }  // namespace adjoin

@@ -9,7 +9,7 @@
 //
 // conv_grid.h says how. Parts of the kernel's dims in w, and axes along which it is B, cut the spatial dims and the
 // batch. With several groups, w is read as so many ranks: each gets whole groups or part of one, whichever fits.
-// Large parts of a convolution that returns as many outputs as it reads stay where they are, and dims that are not cut
+// Large parts stay where they are, where each has as many inputs as its outputs take strides, and dims that are not cut
 // are padded by the kernel: edge_halo.h.
 // Home OWNER without an owner, of a weight in blocks: each on the first rank that uses it.
 #include <map>

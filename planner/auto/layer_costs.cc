@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "layers/attention/attention_roles.h"
+#include "layers/conv/edge_halo.h"
 #include "layers/conv/edge_roles.h"
 #include "layers/pointwise/softmax_roles.h"
 #include "layers/pool/pool_roles.h"
@@ -15,7 +16,7 @@
 #include "planner/memory/layer_memory.h"
 #include "planner/memory/step_memory.h"
 #include "planner/memory/tensor_bytes.h"
-#include "primitives/geometry/edge_window.h"
+#include "primitives/geometry/window_edges.h"
 
 namespace adjoin {
 namespace {
@@ -74,13 +75,15 @@ LayerSizes SizesOf(const LayerOutcome& outcome, const std::vector<Layout>& x, st
   for (const MovementNeed& movement : outcome.movement) {
     sizes.shared = sizes.shared || movement.role == kRoleLargest || movement.role == kRoleMax;
     if (movement.role == RingRole(sizes.key_parts)) ++sizes.key_parts;
-    if (!IsEdgeRole(movement.role)) continue;
-    for (const auto& [dim, reading] : movement.readings) {
-      const EdgeWindow* edge = reading.As<EdgeWindow>();
-      if (edge == nullptr || movement.role != EdgeRole(dim)) continue;
+    if (!IsEdgeRole(movement.role) || !outcome.spec.has_conv()) continue;
+    for (const auto& entry : movement.readings) {
+      const int dim = entry.first;
+      if (movement.role != EdgeRole(dim)) continue;
+      const absl::StatusOr<WindowEdges> read = EdgesOfConv(outcome.spec.conv(), dim);
+      if (!read.ok()) continue;
+      const int64_t parts = outcome.compute.Parts(dim);
       sizes.edge.resize(sizes.output.size());
-      sizes.edge[dim].reach = edge->options().before;
-      sizes.edge[dim].neighbours = static_cast<int>(std::min<int64_t>(2, outcome.compute.Parts(dim) - 1));
+      sizes.edge[dim] = {.read = *read, .before = parts > 1, .after = parts > 2};
     }
   }
   return sizes;

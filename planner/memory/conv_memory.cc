@@ -5,6 +5,7 @@
 #include "planner/memory/layer_kernel.h"
 #include "planner/memory/layer_memory.h"
 #include "planner/memory/tensor_bytes.h"
+#include "primitives/geometry/window_edges.h"
 
 namespace adjoin {
 namespace {
@@ -79,13 +80,17 @@ LayerMemory MemoryOfConv(const LayerPlan& layer, const LayerSizes& sizes) {
     k.memory.forward_work = k.memory.backward_work = columns;
   }
   if (!ByColumns(k.sizes, conv)) AddBlockedCopies(k);
-  int64_t zeros = 0;  // neighbours' cells with twice as many zeros: gone before the own cells' gradient
+  int64_t zeros = 0;  // neighbours' cells, with zeros in the place of own ones: gone before the own cells' gradient
   for (size_t dim = 2; dim < sizes.edge.size(); ++dim) {
-    const int64_t slice = BoundedProduct({k.in / std::max<int64_t>(1, sizes.input[0][dim]), sizes.edge[dim].reach});
+    const LayerSizes::Edge& edge = sizes.edge[dim];
+    const auto slab = [&](int64_t cells) {
+      return BoundedProduct({k.in / std::max<int64_t>(1, sizes.input[0][dim]), cells});
+    };
     // What both sides send and get.
-    k.memory.forward_work += 4 * slice;
-    k.memory.backward_work += 4 * slice;
-    zeros += sizes.edge[dim].neighbours * 3 * slice;
+    const int64_t moved = 2 * slab(edge.read.before.cells + edge.read.after.cells);
+    k.memory.forward_work += moved;
+    k.memory.backward_work += moved;
+    for (const WindowEdges::Side& side : edge.FromNeighbours()) zeros += slab(side.reads);
   }
   k.memory.keeps = zeros;
   k.memory.backward_work = std::max<int64_t>(0, k.memory.backward_work - zeros);

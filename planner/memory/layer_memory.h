@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "primitives/geometry/dtype.h"
+#include "primitives/geometry/window_edges.h"
 #include "proto/plan.pb.h"
 
 namespace adjoin {
@@ -26,10 +27,19 @@ struct LayerSizes {
   DType type = DType::kFloat32;
   // Weights and biases where the kernel reads them, in order of LayerPlan.parameter, buffers left out.
   std::vector<Shape> parameter;
-  // By dim of a convolution whose halo moves as edges: how many cells, and how many neighbours have them.
+  // By dim of a convolution whose halo moves as edges: what is read beside a part, and whether a neighbour has it.
   struct Edge {
-    int64_t reach = 0;
-    int neighbours = 0;
+    WindowEdges read;
+    bool before = false;
+    bool after = false;
+
+    // What a second kernel reads; none where nothing comes from there.
+    std::vector<WindowEdges::Side> FromNeighbours() const {
+      std::vector<WindowEdges::Side> sides;
+      if (before && read.before.cells > 0) sides.push_back(read.before);
+      if (after && read.after.cells > 0) sides.push_back(read.after);
+      return sides;
+    }
   };
   std::vector<Edge> edge;
   bool shared = false;    // each rank pools its own part, or has a part of each row of a softmax

@@ -4,6 +4,7 @@
 
 #include "base/status_macros.h"
 #include "layers/attention/attention_roles.h"
+#include "layers/conv/edge_halo.h"
 #include "layers/conv/edge_roles.h"
 #include "layers/loss/loss_roles.h"
 #include "layers/pointwise/softmax_roles.h"
@@ -18,6 +19,7 @@
 #include "primitives/geometry/reading.h"
 #include "primitives/geometry/traffic.h"
 #include "primitives/geometry/window.h"
+#include "primitives/geometry/window_edges.h"
 
 namespace adjoin {
 namespace {
@@ -140,15 +142,12 @@ absl::StatusOr<LocalSizes> LocalSizesOf(const Plan& plan, const ProgramPlan& pro
   sizes.output = compute->LocalShape(rank);
   sizes.type = compute->dtype();
   ADJOIN_RETURN_IF_ERROR(AddParameters(*geometry, plan, program, layer, rank, local));
-  for (int dim = 2; dim < static_cast<int>(sizes.output.size()); ++dim) {
-    const OperatorPlan* op = OperatorOf(program, layer, EdgeRole(dim));
-    if (op == nullptr) continue;
+  for (int dim = 2; dim < static_cast<int>(sizes.output.size()) && layer.spec().has_conv(); ++dim) {
+    if (OperatorOf(program, layer, EdgeRole(dim)) == nullptr) continue;
     sizes.edge.resize(sizes.output.size());
     const Interval part = compute->BoxOf(rank)[dim];
-    sizes.edge[dim].neighbours = (part.lo > 0 ? 1 : 0) + (part.hi < compute->shape()[dim] ? 1 : 0);
-    for (const ReadingPlan& reading : op->reading()) {
-      if (static_cast<int>(reading.dim()) == dim) sizes.edge[dim].reach = reading.edge().reach();
-    }
+    ADJOIN_ASSIGN_OR_RETURN(const WindowEdges read, EdgesOfConv(layer.spec().conv(), dim));
+    sizes.edge[dim] = {.read = read, .before = part.lo > 0, .after = part.hi < compute->shape()[dim]};
   }
   if (layer.spec().has_attention() && layer.reading_size() > 0) {
     // [batch, queries, heads]

@@ -112,6 +112,22 @@ TEST(ExplainTest, ShowsTheWindowWhereEdgesAreExchanged) {
                               "dim 3: kernel 3 stride 1 padding 1,1 "));
 }
 
+// With this stride nothing is read after a part. The edges in dim 2 carry corners, which are the same window's.
+TEST(ExplainTest, ShowsTheStrideWhereEdgesAreExchanged) {
+  const Plan plan = PlanOf(JobText(4,
+                                   "layout { name: \"g\" partition: [1, 1, 2, 2] }\n"
+                                   "layout { name: \"one\" partition: [1, 1, 1, 1] }\n"
+                                   "layer { name: \"a\" input: \"image\" x: \"g\" conv { out_channels: 2"
+                                   " window { kernel: 3 pad_lo: 1 stride: 2 } } }\n"
+                                   "layer { name: \"m\" y: \"one\" repartition {} }\n"
+                                   "layer { name: \"f\" flatten {} }",
+                                   "[1, 2048, 2048]", "f"));
+  const std::string text = Planner::Explain(plan);
+  EXPECT_THAT(text, HasSubstr("a.edges2"));
+  EXPECT_THAT(text, HasSubstr("dim 2: 0,0 1,0; dim 3: 0,0 1,0 "));
+  EXPECT_THAT(text, HasSubstr(" kernel 3 stride 2 padding 1,1 "));
+}
+
 TEST(ExplainTest, ExplainsANegativeWidthWhereThereIsOne) {
   EXPECT_THAT(Planner::Explain(PlanOf(kLeNet)), HasSubstr(kNegative));
   EXPECT_THAT(ExplainLayer("conv { out_channels: 2 window { kernel: 3 pad_lo: 1 } }"), Not(HasSubstr(kNegative)));

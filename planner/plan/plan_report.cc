@@ -76,18 +76,17 @@ std::string ReadingText(const ReadingPlan& reading) {
   return "";
 }
 
-// Returns the window of a convolution whose halo in `dim` moves as edges of the parts: stride 1, as many outputs as
-// inputs.
-std::string EdgeText(const WindowSpec& spec, uint32_t dim, int64_t reach) {
+// Returns the window of a convolution whose halo in `dim` moves as edges of the parts.
+std::string EdgeText(const WindowSpec& spec, uint32_t dim) {
   const auto in_dim = [dim](const auto& list, int64_t absent) -> int64_t {
     return list.empty() ? absent : list.size() == 1 ? list.Get(0) : list.Get(static_cast<int>(dim) - 2);
   };
   WindowPlan window;
   window.set_kernel(in_dim(spec.kernel(), 1));
-  window.set_stride(1);
+  window.set_stride(in_dim(spec.stride(), 1));
   window.set_dilation(in_dim(spec.dilation(), 1));
-  window.set_pad_lo(reach);
-  window.set_pad_hi(reach);
+  window.set_pad_lo(in_dim(spec.pad_lo(), 0));
+  window.set_pad_hi(window.pad_lo());
   return KernelText(window);
 }
 
@@ -99,10 +98,12 @@ std::string WindowInDim(const ProgramPlan& program, const LayerPlan& layer, uint
     }
   }
   for (const OperatorUse& use : layer.op()) {
-    for (const ReadingPlan& reading : program.op(use.index()).reading()) {
+    // Edges of one dim have halos in others; these are the same convolution's.
+    const auto& readings = program.op(use.index()).reading();
+    const bool edges = std::any_of(readings.begin(), readings.end(), [](const auto& each) { return each.has_edge(); });
+    for (const ReadingPlan& reading : readings) {
       if (reading.dim() != dim) continue;
-      if (reading.has_edge()) return EdgeText(layer.spec().conv().window(), dim, reading.edge().reach());
-      return ReadingText(reading);
+      return edges ? EdgeText(layer.spec().conv().window(), dim) : ReadingText(reading);
     }
   }
   return "";

@@ -18,6 +18,7 @@
 #include "planner/plan/gradient_buckets.h"
 #include "planner/time/rank_rates.h"
 #include "primitives/geometry/layout.h"
+#include "primitives/geometry/window_edges.h"
 
 namespace adjoin {
 namespace {
@@ -162,12 +163,12 @@ absl::StatusOr<Moved> Timeline::MovedBy(const OperatorPlan& op, bool adjoint) {
   return moved;
 }
 
-// The slabs that the kernel computes again where the neighbours' cells have come.
-LayerSizes SlabOf(const LayerSizes& sizes, size_t dim) {
+// A slab that the kernel computes again where a neighbour's cells have come.
+LayerSizes SlabOf(const LayerSizes& sizes, size_t dim, const WindowEdges::Side& side) {
   LayerSizes slab = sizes;
   slab.edge.clear();
-  slab.input[0][dim] = std::min(slab.input[0][dim], 3 * sizes.edge[dim].reach);
-  slab.output[dim] = std::min(slab.output[dim], sizes.edge[dim].reach);
+  slab.input[0][dim] = std::min(slab.input[0][dim], side.reads);
+  slab.output[dim] = std::min(slab.output[dim], side.outputs);
   return slab;
 }
 
@@ -190,10 +191,11 @@ absl::Status Timeline::Prepare(int index) {
     step.seconds.push_back(model_.OfLayer(layer.spec(), local.sizes, input_gradient, trained));
     CostModel::KernelSeconds edges;
     for (size_t dim = 2; dim < local.sizes.edge.size(); ++dim) {
-      if (local.sizes.edge[dim].neighbours == 0) continue;
-      const auto slab = model_.OfLayer(layer.spec(), SlabOf(local.sizes, dim), input_gradient, trained);
-      edges.forward += local.sizes.edge[dim].neighbours * slab.forward;
-      edges.backward += local.sizes.edge[dim].neighbours * slab.backward;
+      for (const WindowEdges::Side& side : local.sizes.edge[dim].FromNeighbours()) {
+        const auto slab = model_.OfLayer(layer.spec(), SlabOf(local.sizes, dim, side), input_gradient, trained);
+        edges.forward += slab.forward;
+        edges.backward += slab.backward;
+      }
     }
     step.edge_seconds.push_back(edges);
     double adds = 0;
