@@ -10,10 +10,12 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "layers/builtin/rule_fixture.h"
+#include "planner/plan/operator_plan.h"
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/layout.h"
 #include "primitives/geometry/reading.h"
 #include "primitives/geometry/window.h"
+#include "proto/plan.pb.h"
 
 namespace adjoin {
 namespace {
@@ -102,6 +104,33 @@ TEST(EdgeHaloTest, WhatMovesIsWhatIsRead) {
   EXPECT_EQ(columns.source.at(3).ToString(), "inner edges of 3 before, 2 after");
   EXPECT_EQ(columns.readings.at(3).ToString(), "outer edges of 3 before, 2 after");
   EXPECT_EQ(columns.readings.count(2), 0u);
+}
+
+TEST(EdgeHaloTest, EachRankSendsAsManyBytesAsForAHalo) {
+  constexpr int kRanks = 6;
+  const Layout x = Cut({2, 3, 24, 32}, {1, 1, 3, 2}), y = Cut({2, 3, 12, 16}, {1, 1, 3, 2});
+  const Window::Options fourByTwo = {.kernel = 4, .stride = 2, .pad_lo = 1, .pad_hi = 1};
+  for (const Window::Options& options : {kThreeByTwo, kSevenByTwo, fourByTwo}) {
+    const Window window = Window::Create(options).value();
+    const std::map<int, Reading> windows = {{2, window}, {3, window}};
+    const auto halo = MakeOperator({.name = "x", .from = x, .to = y, .readings = windows}, kRanks);
+    ASSERT_TRUE(halo.ok()) << halo.status();
+    const auto movements = EdgeMovements(x, windows, y, 1);
+    ASSERT_TRUE(movements.ok()) << movements.status();
+    ASSERT_EQ(movements->size(), 2u) << window.ToString();
+    std::vector<int64_t> bytes(kRanks);
+    for (const MovementNeed& need : *movements) {
+      const auto op = MakeOperator(
+          {.name = need.role, .from = need.from, .to = need.to, .readings = need.readings, .source = need.source},
+          kRanks);
+      ASSERT_TRUE(op.ok()) << op.status();
+      for (int rank = 0; rank < kRanks; ++rank) bytes[rank] += op->bytes_forward(rank);
+    }
+    for (int rank = 0; rank < kRanks; ++rank) {
+      EXPECT_EQ(bytes[rank], halo->bytes_forward(rank)) << window.ToString() << ", rank " << rank;
+    }
+    EXPECT_GT(halo->bytes_forward_sum(), 0);
+  }
 }
 
 TEST(EdgeHaloTest, EdgesOfAConvolutionInAPlan) {
