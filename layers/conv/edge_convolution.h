@@ -2,7 +2,7 @@
 // it, and what its neighbours' cells give to the outputs at the edges is added when they have come.
 //
 //   EdgeConvolution pass({.windows = windows, .groups = 1, .cut = {{2}}});     // for each forward
-//   pass std::vector<at::Tensor> inner = pass.TakeEdges(x);          // what the neighbours want
+//   std::vector<at::Tensor> inner = pass.TakeEdges(x);               // what the neighbours want
 //   ... start to move them ...
 //   at::Tensor y = pass.Interior(x, weight, bias);
 //   ... wait: outer[i] has come for inner[i] ...
