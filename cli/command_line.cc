@@ -29,6 +29,7 @@
 #include "cli/commands.h"
 #include "cli/completed_names.h"
 #include "cli/import.h"
+#include "cli/rate_flags.h"
 #include "cli/view_commands.h"
 #include "planner/auto/auto_flags.h"
 #include "verify/command_flags.h"
@@ -105,11 +106,12 @@ void AddReplace(CLI::App* command, Arguments& a) {
                     "Its results may take the place of what an earlier job left in the same output_dir");
 }
 
-// `--auto` and what goes with it.
-void AddAuto(CLI::App* command, Arguments& a, bool with_ranks) {
+// `--auto` and what goes with it. `run` has ranks of its own, and asks no coordinator.
+void AddAuto(CLI::App* command, Arguments& a, bool of_run = false) {
   AutoLayoutOptions& layouts = a.submit.layouts;
   AddAutoFlags(command, layouts);
-  if (!with_ranks) return;
+  AddRateFlags(command, a.submit.rates, /*with_nodes=*/!of_run);
+  if (of_run) return;
   command->add_option("--ranks", layouts.ranks, "With --auto: for so many ranks; absent: as the job says")
       ->type_name("N");
 }
@@ -167,9 +169,11 @@ absl::StatusOr<int> PlanWith(Arguments& a) {
   a.plan.changes = a.submit.changes;
   a.plan.format = a.options.format;
   a.plan.layouts = a.submit.layouts;
+  a.plan.rates = a.submit.rates;
   if (a.plan.rates.of_nodes) {
     ADJOIN_RETURN_IF_ERROR(SetCredentials(a));
     a.plan.client = a.options.client;
+    a.plan.client.retry = absl::ZeroDuration();  // who plans does not wait for a coordinator
   }
   return RunPlan(a.plan, *a.rules);
 }
@@ -185,7 +189,7 @@ void AddJobCommands(CLI::App& app, Arguments& a, Command& chosen) {
   AddReplace(submit, a);
   submit->add_flag("-f,--follow", a.submit.follow,
                    "Show its progress until it ends; exit code 100 if it fails, 103 if cancelled");
-  AddAuto(submit, a, /*with_ranks=*/true);
+  AddAuto(submit, a);
   AddFormat(submit, a);
   submit->callback([&] { chosen = [&] { return RunSubmit(a.options, a.submit, *a.rules); }; });
 
@@ -200,20 +204,17 @@ void AddJobCommands(CLI::App& app, Arguments& a, Command& chosen) {
   plan->add_option("--data-root", a.plan.data_root, "Where its data files are looked for, for their sizes")
       ->capture_default_str()
       ->type_name("DIR");
-  AddAuto(plan, a, /*with_ranks=*/true);
+  AddAuto(plan, a);
   plan->get_option("--ranks")->description(
       "With --auto: for so many ranks, or a table for A..B; absent: as the job says");
   plan->add_option("--diff", a.submit.layouts.diff, "With --auto: also how the layouts differ from those of this job")
       ->type_name("FILE");
   plan->add_flag("--emit", a.submit.layouts.emit,
                  "With --auto: print the job with its layouts and nothing else; comments are lost");
-  CLI::Option* rates = plan->add_option("--rates", a.plan.rates.file,
-                                        "Table of rates that the step's time is predicted with, as adjoin-worker "
-                                        "--calibrate keeps it; absent: one that is built in")
-                           ->type_name("FILE");
-  plan->add_flag("--measured", a.plan.rates.of_nodes,
-                 "Predict with the rates that the coordinator's nodes have measured")
-      ->excludes(rates);
+  plan->get_option("--rates")->description(
+      "Table of rates that the step's time is predicted with, as adjoin-worker --calibrate keeps it; absent: one that "
+      "is built in");
+  plan->get_option("--measured")->description("Predict with the rates that the coordinator's nodes have measured");
   plan->add_flag("-w,--wide", a.plan.wide, "Do not cut lines to the terminal's width");
   plan->add_option("--svg", a.plan.svg_file, "Write a picture of the plan to this file, as SVG, and print nothing")
       ->type_name("FILE");
@@ -233,13 +234,14 @@ void AddJobCommands(CLI::App& app, Arguments& a, Command& chosen) {
       ->capture_default_str()
       ->type_name("DIR");
   run->add_flag("--replace", a.run.replace, "Replace the results that are in the job's output_dir already");
-  AddAuto(run, a, /*with_ranks=*/false);
+  AddAuto(run, a, /*of_run=*/true);
   AddFormat(run, a);
   run->callback([&] {
     chosen = [&] {
       a.run.spec_file = a.submit.spec_file;
       a.run.changes = a.submit.changes;
       a.run.layouts = a.submit.layouts;
+      a.run.rates = a.submit.rates;
       return RunRun(a.options, a.run, *a.rules);
     };
   });

@@ -37,6 +37,7 @@ struct SubmitOptions {
   bool replace = false;  // what an earlier job left in its output_dir
   bool follow = false;
   AutoLayoutOptions layouts;
+  RateChoice rates;  // that layouts are chosen by
 };
 
 struct LogOptions {
@@ -110,6 +111,7 @@ struct RunOptions {
   std::string data_root = ".", output_root = ".";
   bool replace = false;  // results that are in the job's output_dir already
   AutoLayoutOptions layouts;
+  RateChoice rates;  // that layouts are chosen by; not `of_nodes`
 };
 
 // `adjoin predict` and `adjoin evaluate`.

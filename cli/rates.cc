@@ -3,10 +3,8 @@
 #include <filesystem>
 #include <fstream>
 #include <system_error>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/time.h"
 #include "base/status_macros.h"
 #include "planner/time/rate_check.h"
 
@@ -39,9 +37,7 @@ absl::StatusOr<CostModel> ModelInFile(const std::string& path) {
 absl::StatusOr<CostModel> ChosenModel(const RateChoice& choice, const ClientOptions& coordinator) {
   if (!choice.file.empty()) return ModelInFile(choice.file);
   if (!choice.of_nodes) return CostModel::Default();
-  ClientOptions options = coordinator;
-  options.retry = absl::ZeroDuration();  // who plans does not wait for a coordinator
-  CoordinatorClient client(std::move(options));
+  CoordinatorClient client(coordinator);
   ADJOIN_ASSIGN_OR_RETURN(const ReadRatesResponse rates, client.ReadRates());
   if (rates.node().empty()) {
     return absl::NotFoundError(
@@ -50,6 +46,18 @@ absl::StatusOr<CostModel> ChosenModel(const RateChoice& choice, const ClientOpti
   }
   // From another machine: checked again.
   return CostModel::Create(rates.node(0).rates());
+}
+
+absl::Status ChooseLayoutsBy(const RateChoice& choice, const ClientOptions& coordinator,
+                             const AutoLayoutOptions& layouts, const LayerRules& rules, LoadedSpec* loaded) {
+  ADJOIN_RETURN_IF_ERROR(CheckAutoOptions(layouts));
+  if (!layouts.chosen) {
+    if (choice.file.empty() && !choice.of_nodes) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat(choice.of_nodes ? "--measured" : "--rates", " is for layouts that are chosen: add --auto"));
+  }
+  ADJOIN_ASSIGN_OR_RETURN(const CostModel model, ChosenModel(choice, coordinator));
+  return ChooseLayouts(layouts, {}, rules, model, loaded);
 }
 
 }  // namespace adjoin

@@ -1,11 +1,15 @@
-// Whose rates a command predicts with.
+// Whose rates a command predicts and chooses with.
 #ifndef ADJOIN_CLI_RATES_H_
 #define ADJOIN_CLI_RATES_H_
 
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "cli/coordinator_client.h"
+#include "layers/rules/layer_rule.h"
+#include "planner/auto/auto_layouts.h"
+#include "planner/spec/spec_include.h"
 #include "planner/time/cost_model.h"
 
 namespace adjoin {
@@ -18,6 +22,11 @@ struct RateChoice {
 // Without a choice the table that is built in. Errors: kNotFound (no such file; no node has measured), those of
 // ParseRates and of the coordinator.
 absl::StatusOr<CostModel> ChosenModel(const RateChoice& choice, const ClientOptions& coordinator);
+
+// Chooses a job's layouts by these rates, where `layouts` says so, and puts them into the spec and its source. Errors:
+// as ChosenModel and ChooseLayouts; kInvalidArgument: rates, but no layouts to choose by them.
+absl::Status ChooseLayoutsBy(const RateChoice& choice, const ClientOptions& coordinator,
+                             const AutoLayoutOptions& layouts, const LayerRules& rules, LoadedSpec* loaded);
 
 }  // namespace adjoin
 

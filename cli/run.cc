@@ -30,8 +30,8 @@
 #include "cli/job_display.h"
 #include "cli/launch.h"
 #include "cli/own_cluster.h"
+#include "cli/rates.h"
 #include "cli/text.h"
-#include "planner/auto/auto_layouts.h"
 #include "planner/spec/spec_include.h"
 #include "proto/message_limits.h"
 
@@ -279,7 +279,7 @@ absl::Status CheckOneNode(const Resources& resources, uint32_t ranks) {
 
 absl::StatusOr<int> RunHere(CommandOptions options, const RunOptions& run, const LayerRules& rules, bool redraws) {
   ADJOIN_ASSIGN_OR_RETURN(LoadedSpec loaded, LoadWithFolder(run));
-  ADJOIN_RETURN_IF_ERROR(ChooseLayouts(run.layouts, {}, rules, &loaded));
+  ADJOIN_RETURN_IF_ERROR(ChooseLayoutsBy(run.rates, options.client, run.layouts, rules, &loaded));
   Submission submission;
   submission.spec_source = loaded.source.text;
   submission.spec_file = PrintableText(loaded.source.name, kMaxPathBytes);

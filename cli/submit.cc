@@ -3,7 +3,7 @@
 #include "base/printable_text.h"
 #include "base/status_macros.h"
 #include "cli/commands.h"
-#include "planner/auto/auto_layouts.h"
+#include "cli/rates.h"
 #include "planner/spec/spec_include.h"
 #include "proto/message_limits.h"
 
@@ -11,7 +11,7 @@ namespace adjoin {
 
 absl::StatusOr<int> RunSubmit(const CommandOptions& options, const SubmitOptions& submit, const LayerRules& rules) {
   ADJOIN_ASSIGN_OR_RETURN(LoadedSpec loaded, LoadSpec(submit.spec_file, submit.changes));
-  ADJOIN_RETURN_IF_ERROR(ChooseLayouts(submit.layouts, {}, rules, &loaded));
+  ADJOIN_RETURN_IF_ERROR(ChooseLayoutsBy(submit.rates, options.client, submit.layouts, rules, &loaded));
   return SubmitLoaded(options, submit, loaded);
 }
 

@@ -17,6 +17,7 @@
 #include "layers/builtin/builtin_rules.h"
 #include "planner/auto/auto_layouts.h"
 #include "planner/spec/spec_include.h"
+#include "planner/time/cost_model.h"
 #include "primitives/status_exception.h"
 #include "verify/against.h"
 #include "verify/command_flags.h"
@@ -55,7 +56,7 @@ absl::StatusOr<VerifyResult> RunChosen(LoadedSpec loaded, AutoLayoutOptions layo
     loaded.parsed.spec.mutable_rank_weight()->Assign(weights.begin(), weights.end());
   }
   const LayerRules& rules = options.rules != nullptr ? *options.rules : BuiltinLayerRules();
-  ADJOIN_RETURN_IF_ERROR(ChooseLayouts(layouts, {}, rules, &loaded));
+  ADJOIN_RETURN_IF_ERROR(ChooseLayouts(layouts, {}, rules, CostModel::Default(), &loaded));
   options.ranks = {ranks};
   return VerifyOne(loaded.parsed, options);
 }

@@ -5,7 +5,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "planner/time/cost_model.h"
 
 namespace adjoin {
 
@@ -58,7 +57,7 @@ absl::StatusOr<std::string> EmittedText(const JobSpec& spec) {
 }
 
 absl::Status ChooseLayouts(const AutoLayoutOptions& options, const DatasetSizes& sizes, const LayerRules& rules,
-                           LoadedSpec* loaded) {
+                           const CostModel& model, LoadedSpec* loaded) {
   ADJOIN_RETURN_IF_ERROR(CheckAutoOptions(options));
   if (!options.chosen) return absl::OkStatus();
   AutoOptions search;
@@ -71,8 +70,7 @@ absl::Status ChooseLayouts(const AutoLayoutOptions& options, const DatasetSizes&
   }
   search.ranks = range.first;
   search.memory_bytes = static_cast<int64_t>(options.memory_bytes);
-  ADJOIN_ASSIGN_OR_RETURN(AutoPlan chosen,
-                          PlanAutomatically(loaded->parsed.spec, sizes, rules, CostModel::Default(), search));
+  ADJOIN_ASSIGN_OR_RETURN(AutoPlan chosen, PlanAutomatically(loaded->parsed.spec, sizes, rules, model, search));
   ADJOIN_ASSIGN_OR_RETURN(loaded->source.text, EmittedText(chosen.spec));
   loaded->parsed.spec = std::move(chosen.spec);
   return absl::OkStatus();

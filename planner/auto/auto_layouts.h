@@ -11,6 +11,7 @@
 #include "planner/auto/auto_plan.h"
 #include "planner/plan/planner.h"
 #include "planner/spec/spec_include.h"
+#include "planner/time/cost_model.h"
 #include "proto/job.pb.h"
 
 namespace adjoin {
@@ -40,9 +41,10 @@ std::vector<int64_t> RanksInTable(RanksRange range);
 // The job as text, with a first line that says where its layouts are from.
 absl::StatusOr<std::string> EmittedText(const JobSpec& spec);
 
-// Chooses layouts and puts them into the spec and its source. Errors: as PlanAutomatically, and of the options.
+// Chooses layouts by the rates of `model` and puts them into the spec and its source. Errors: as PlanAutomatically, and
+// of the options.
 absl::Status ChooseLayouts(const AutoLayoutOptions& options, const DatasetSizes& sizes, const LayerRules& rules,
-                           LoadedSpec* loaded);
+                           const CostModel& model, LoadedSpec* loaded);
 
 }  // namespace adjoin
 
