@@ -46,18 +46,21 @@ class ConvTensors {
 
 absl::StatusOr<Layout> ConvTensors::LayoutOf(Sizes shape, DType dtype, const std::vector<Along>& along,
                                              Layout::Cuts cuts) const {
-  Sizes mesh_shape = grid_.mesh().shape();
+  const Mesh& all = grid_.mesh();
+  Sizes mesh_shape = all.shape();
   std::vector<Placement> placements;
-  for (int axis = 0; axis < grid_.mesh().axes(); ++axis) {
+  for (int axis = 0; axis < all.axes(); ++axis) {
     placements.push_back(along[axis].placement);
     if (along[axis].first_only) mesh_shape[axis] = 1;
   }
   std::vector<int> ranks;
-  for (int rank : grid_.mesh().ranks()) {
-    const Sizes coords = *grid_.mesh().CoordsOf(rank);
+  ranks.reserve(all.ranks().size());
+  Sizes coords(all.axes(), 0);  // of the rank that is looked at: the mesh has them in row-major order
+  for (const int rank : all.ranks()) {
     bool has = true;
-    for (int axis = 0; axis < grid_.mesh().axes(); ++axis) has = has && (coords[axis] == 0 || !along[axis].first_only);
+    for (int axis = 0; axis < all.axes(); ++axis) has = has && (coords[axis] == 0 || !along[axis].first_only);
     if (has) ranks.push_back(rank);
+    for (size_t axis = coords.size(); axis-- > 0 && ++coords[axis] == all.shape()[axis];) coords[axis] = 0;
   }
   for (auto cut = cuts.begin(); cut != cuts.end();) {
     const bool is_cut =

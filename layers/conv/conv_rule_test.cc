@@ -110,6 +110,26 @@ TEST(ConvRuleTest, BlocksOfTheWeightOnRanksOfTheirOwn) {
   EXPECT_THAT(stays->output.LocalShape(4), ElementsAre(2, 2, 8));
 }
 
+// By hand: 3 parts of the output by 4 of the input, on ranks in no order.
+TEST(ConvRuleTest, TheBiasIsOnTheFirstRankOfEachSumWhateverTheRanksAre) {
+  const Layout x = Cut({2, 8, 10}, {1, 4, 1});
+  const std::string w = "layout { name: 'w' partition: [3, 4] rank: [9, 2, 31, 0, 7, 8, 1, 30, 4, 3, 5, 6] }";
+  const auto outcome = Apply("out_channels: 7 window { kernel: 3 }", x, "w: 'w'", w);
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_THAT(outcome->parameter[0].needed.mesh().ranks(), ElementsAre(9, 2, 31, 0, 7, 8, 1, 30, 4, 3, 5, 6));
+  EXPECT_THAT(outcome->parameter[1].needed.mesh().ranks(), ElementsAre(9, 7, 4));
+  EXPECT_THAT(outcome->output.mesh().ranks(), ElementsAre(9, 7, 4));
+  // With the weight the same on both ranks of an axis, between two that cut it: the first of either pair has its home.
+  const std::string copies =
+      "layout { name: 'w' mesh { size: 2 } mesh { size: 2 } mesh { size: 2 } sbp: ['S(0)', 'B', 'S(1)'] "
+      "rank: [5, 4, 3, 2, 9, 8, 7, 6] }";
+  const auto owned =
+      Apply("out_channels: 6 window { kernel: 3 }", Cut({4, 8, 10}, {1, 1, 1}), "w: 'w' home: OWNER", copies);
+  ASSERT_TRUE(owned.ok()) << owned.status();
+  EXPECT_THAT(owned->parameter[0].home.mesh().ranks(), ElementsAre(5, 4, 9, 8));
+  EXPECT_THAT(owned->parameter[1].home.mesh().ranks(), ElementsAre(5, 9));
+}
+
 TEST(ConvRuleTest, PartsOfTheKernelsDimsCutTheInput) {
   const Layout x = Cut({2, 2, 9}, {1, 2, 2}, {}, {{2, {7, 2}}});
   const auto outcome = Apply("out_channels: 3 window { kernel: 3 pad_lo: 1 }", x, "w: 'w' y: 'y'",

@@ -50,6 +50,7 @@ GroupsOfCounts::Place GroupsOfCounts::OfDest(int q) {
 
 int GroupsOfCounts::Add(CollectiveGroup group) {
   places_.emplace_back();
+  places_.back().reserve(group.ranks.size());
   for (size_t i = 0; i < group.ranks.size(); ++i) places_.back().emplace(group.ranks[i], static_cast<int>(i));
   pays_.push_back(!PlainListIsCheaper(group, dtype_));
   adjoints_.push_back(AdjointOf(group));
