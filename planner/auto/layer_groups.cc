@@ -100,21 +100,29 @@ bool LayerGroups::Attach(int index) {
   return true;
 }
 
-absl::StatusOr<LayerGroups::Written> LayerGroups::Write(int index, bool attached,
-                                                        const GroupCandidate& candidate) const {
-  JobSpec one;
-  one.set_ranks(job_.ranks());
-  *one.mutable_rank_weight() = job_.rank_weight();
+JobSpec LayerGroups::JobWith(const std::set<std::string>& names) const {
+  JobSpec job;
+  job.set_ranks(job_.ranks());
+  *job.mutable_rank_weight() = job_.rank_weight();
+  for (const std::string& name : names) *job.add_layout() = layouts_.at(name);
+  return job;
+}
+
+absl::StatusOr<std::shared_ptr<ResolvedLayouts>> LayerGroups::LayoutsNamed(const std::set<std::string>& names) {
+  if (const auto known = resolved_.find(names); known != resolved_.end()) return known->second;
+  ADJOIN_ASSIGN_OR_RETURN(NamedLayouts layouts, NamedLayouts::Create(JobWith(names)));
+  return resolved_.emplace(names, std::make_shared<ResolvedLayouts>(std::move(layouts))).first->second;
+}
+
+absl::StatusOr<LayerGroups::Written> LayerGroups::Write(int index, bool attached, const GroupCandidate& candidate) {
+  std::set<std::string> names;
   if (!attached) {
-    std::set<std::string> names(candidate.x.begin(), candidate.x.end());
+    names.insert(candidate.x.begin(), candidate.x.end());
     names.insert(candidate.y);
     names.insert(candidate.w);
-    for (const std::string& name : names) {
-      if (!name.empty()) *one.add_layout() = layouts_.at(name);
-    }
+    names.erase("");
   }
-  Layer& layer = *one.add_layer();
-  layer = job_.layer(index);
+  Layer layer = job_.layer(index);
   layer.clear_input();
   for (const std::string& input : InputsOf(index)) layer.add_input(input);
   if (!attached) {
@@ -124,6 +132,8 @@ absl::StatusOr<LayerGroups::Written> LayerGroups::Write(int index, bool attached
   }
   std::vector<Layer> parts;
   if (layer.has_transformer()) {
+    JobSpec one = JobWith(names);
+    *one.add_layer() = std::move(layer);
     ADJOIN_ASSIGN_OR_RETURN(const ExpandedSpec expanded, ExpandBlocks(one));
     const auto shape_of = [this](const std::string& name) { return values_.at(name).shape; };
     for (int i = 0; i < expanded.spec.layer_size(); ++i) {
@@ -131,11 +141,12 @@ absl::StatusOr<LayerGroups::Written> LayerGroups::Write(int index, bool attached
       ADJOIN_RETURN_IF_ERROR(expanded.CompleteLayer(i, shape_of, &part));
       parts.push_back(std::move(part));
     }
+    // It may have layouts of the block's own, whose names stand for others in another candidate.
     ADJOIN_ASSIGN_OR_RETURN(NamedLayouts layouts, NamedLayouts::Create(expanded.spec));
-    return Written{std::move(parts), std::move(layouts)};
+    return Written{std::move(parts), std::make_shared<ResolvedLayouts>(std::move(layouts))};
   }
-  parts.push_back(layer);
-  ADJOIN_ASSIGN_OR_RETURN(NamedLayouts layouts, NamedLayouts::Create(one));
+  parts.push_back(std::move(layer));
+  ADJOIN_ASSIGN_OR_RETURN(std::shared_ptr<ResolvedLayouts> layouts, LayoutsNamed(names));
   return Written{std::move(parts), std::move(layouts)};
 }
 
@@ -157,11 +168,12 @@ absl::Status LayerGroups::Cost(int index, bool attached, GroupCandidate& candida
         x.push_back(lies.back());
         continue;
       }
-      const auto layout = written.layouts.Resolve(named, value.shape, value.dtype);
-      if (!layout.ok()) return AtField(absl::StrCat("x[", i, "]"), layout.status());
-      x.push_back(movements_.Layouts().Add(*layout));
+      const absl::StatusOr<int> number =
+          written.layouts->Number(named, value.shape, value.dtype, &movements_.Layouts());
+      if (!number.ok()) return AtField(absl::StrCat("x[", i, "]"), number.status());
+      x.push_back(*number);
     }
-    const LayerCost& cost = costs_->Of(part, x, grads, written.layouts);
+    const LayerCost& cost = costs_->Of(part, x, grads, written.layouts->named());
     if (!cost.impossible.empty()) return AtField(cost.field, InvalidSpec(cost.impossible));
     for (size_t i = 0; i < x.size(); ++i) {
       const Value& value = values_.at(part.input(static_cast<int>(i)));
@@ -207,7 +219,7 @@ void LayerGroups::AddCandidates(int index, const WorkCut& cut, const std::vector
   const std::vector<std::string> inputs = InputsOf(index);
   for (const std::string& input : inputs) {
     const LayoutSpec layout = InputLayout(cut, of, values_.at(input).shape);
-    layouts_.emplace(layout.name(), layout);
+    layouts_.try_emplace(layout.name(), layout);
     base.x.push_back(layout.name());
   }
   if (IsRepartition(layer)) base.y = base.x[0];
@@ -235,14 +247,14 @@ void LayerGroups::AddCandidates(int index, const WorkCut& cut, const std::vector
   for (const int dim : {1, dims - 1}) {
     if (dim < 1 || dim >= dims || output[dim] < cut.axis.back().parts || found.size() > before) continue;
     const LayoutSpec y = OutputLayout(cut, dims, dim);
-    layouts_.emplace(y.name(), y);
+    layouts_.try_emplace(y.name(), y);
     GroupCandidate candidate = base;
     candidate.y = y.name();
     try_it(std::move(candidate));
   }
   if (found.size() > before) return;
   const LayoutSpec w = OutputLayout(cut, static_cast<int>(of.size()), static_cast<int>(of.size()) - 1);
-  layouts_.emplace(w.name(), w);
+  layouts_.try_emplace(w.name(), w);
   base.w = w.name();
   try_it(std::move(base));
 }

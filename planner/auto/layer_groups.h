@@ -21,6 +21,7 @@
 #include "planner/auto/cuts.h"
 #include "planner/auto/layer_costs.h"
 #include "planner/auto/movement_costs.h"
+#include "planner/auto/resolved_layouts.h"
 #include "proto/job.pb.h"
 #include "proto/plan.pb.h"
 
@@ -96,7 +97,7 @@ class LayerGroups {
   // A layer of the job with its parts, written out for a candidate.
   struct Written {
     std::vector<Layer> layer;
-    NamedLayouts layouts;
+    std::shared_ptr<ResolvedLayouts> layouts;
   };
   absl::Status AddLayer(int index);
   std::vector<std::string> InputsOf(int index) const;
@@ -107,7 +108,10 @@ class LayerGroups {
                      std::string* why);
   // Costs the layer of the job as the candidate says, and adds it. Errors: what the rule says.
   absl::Status Cost(int index, bool attached, GroupCandidate& candidate);
-  absl::StatusOr<Written> Write(int index, bool attached, const GroupCandidate& candidate) const;
+  absl::StatusOr<Written> Write(int index, bool attached, const GroupCandidate& candidate);
+  // A job that has these of layouts_ and no layer.
+  JobSpec JobWith(const std::set<std::string>& names) const;
+  absl::StatusOr<std::shared_ptr<ResolvedLayouts>> LayoutsNamed(const std::set<std::string>& names);
   // The options of a candidate that has all its layers.
   void Finish(const LayerGroup& group, GroupCandidate& candidate);
   double Standing(const GroupCandidate& candidate);
@@ -119,8 +123,9 @@ class LayerGroups {
   MovementCosts movements_;
   std::unique_ptr<LayerCosts> costs_;
   int passes_ = 1;
-  std::map<std::string, Value> values_;  // by name: layers, parts of blocks, fields
-  std::map<std::string, LayoutSpec> layouts_;
+  std::map<std::string, Value> values_;        // by name: layers, parts of blocks, fields
+  std::map<std::string, LayoutSpec> layouts_;  // what a name stands for never changes
+  std::map<std::set<std::string>, std::shared_ptr<ResolvedLayouts>> resolved_;  // by the names of a candidate
   std::map<std::string, int> group_of_;
   std::set<std::string> shares_;  // layers that take part in sharing of weights
   std::vector<LayerGroup> groups_;

@@ -129,7 +129,7 @@ MovementCosts::Class MovementCosts::NumberOf(std::string key) {
 }
 
 MovementCosts::Class MovementCosts::ClassOf(int layout, Dims scaled) {
-  const auto [it, fresh] = ClassesOf(layout).number.emplace(scaled, -1);
+  const auto [it, fresh] = ClassesOf(layout).number.try_emplace(scaled, -1);
   if (!fresh) return it->second;
   const Layout& of = layouts_[layout];
   std::string key = absl::StrCat(static_cast<int>(of.dtype()), " ", of.mesh().ToString());
@@ -143,7 +143,7 @@ MovementCosts::Class MovementCosts::ClassOf(int layout, Dims scaled) {
 
 MovementCosts::Class MovementCosts::ClassOfRead(int read, Dims scaled) {
   ReadClasses& classes = ClassesOfRead(read);
-  const auto [it, fresh] = classes.number.emplace(scaled, -1);
+  const auto [it, fresh] = classes.number.try_emplace(scaled, -1);
   if (!fresh) return it->second;
   const KnownRead& need = reads_[read];
   std::string key = absl::StrCat("read ", ClassOf(need.layout, scaled));
