@@ -226,7 +226,7 @@ absl::StatusOr<int> RunAutoPlan(const LoadedSpec& loaded, const PlanOptions& opt
     std::cout << Formatted(report, options.format) << std::flush;
     return 0;
   }
-  std::string text = ExplainSearch(chosen, report.memory());
+  std::string text = ExplainSearch(chosen, report.memory(), model.machine());
   if (other.has_value()) {
     text += "\nOtherwise than in " + options.layouts.diff + "\n" + DiffOfLayouts(*other, chosen.plan);
   }

@@ -130,8 +130,9 @@ TEST(AutoPlanTest, PlansAllExamples) {
         EXPECT_GE(other.step_seconds(), chosen->step_seconds * (1 - 1e-9)) << other.what();
       }
       for (const ChoiceReport& choice : chosen->report.choice()) EXPECT_GE(choice.next_seconds(), -1e-12);
-      const std::string text = ExplainSearch(*chosen, MakePlanReport(chosen->plan).memory());
+      const std::string text = ExplainSearch(*chosen, MakePlanReport(chosen->plan).memory(), "a slow machine");
       EXPECT_NE(text.find("the best of all candidates"), std::string::npos) << text;
+      EXPECT_NE(text.find("\n  by the rates of a slow machine\n"), std::string::npos) << text;
       EXPECT_GT(chosen->step_seconds, 0);
       if (ranks != 3) continue;
       const auto twice = Chosen(job, {.ranks = ranks, .explain = false}, sizes);

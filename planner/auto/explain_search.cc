@@ -125,7 +125,7 @@ std::string WarningsText(const std::vector<RanksRow>& rows) {
 
 }  // namespace
 
-std::string ExplainSearch(const AutoPlan& chosen, const MemoryReport& memory) {
+std::string ExplainSearch(const AutoPlan& chosen, const MemoryReport& memory, const std::string& machine) {
   const SearchReport& report = chosen.report;
   const double step = report.chosen_seconds(), bound = report.lower_bound_seconds();
   const double gap = bound > 0 ? (step - bound) / bound : 0;
@@ -143,6 +143,7 @@ std::string ExplainSearch(const AutoPlan& chosen, const MemoryReport& memory) {
       gap < 1e-6 ? "the best of all candidates, as the search counts"
                  : absl::StrFormat("at most %.2g %% above the best of all candidates, as the search counts", gap * 100),
       "\n");
+  if (!machine.empty()) absl::StrAppend(&text, "  by the rates of ", machine, "\n");
   absl::StrAppend(&text, "  ", BytesText(chosen.memory.bytes), " of tensors on the rank that needs most",
                   report.memory_limit_bytes() > 0 ? absl::StrCat(", of ", BytesText(report.memory_limit_bytes())) : "",
                   "\n");

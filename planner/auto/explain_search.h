@@ -1,6 +1,6 @@
 // Why a job is cut as it is, for people.
 //
-//   ExplainSearch(chosen, MakePlanReport(chosen.plan));
+//   ExplainSearch(chosen, MakePlanReport(chosen.plan, model).memory(), model.machine());
 //   ExplainRanks({{1, ...}, {2, ...}});
 //
 // In the order in which people ask: does it fit and how long; what takes the memory; layer by layer what was chosen,
@@ -17,8 +17,8 @@
 
 namespace adjoin {
 
-// Lines that end with a line end.
-std::string ExplainSearch(const AutoPlan& chosen, const MemoryReport& memory);
+// Lines that end with a line end. `machine`: whose rates layouts were chosen by; "" is not shown.
+std::string ExplainSearch(const AutoPlan& chosen, const MemoryReport& memory, const std::string& machine);
 
 // What one number of ranks gives.
 struct RanksRow {

@@ -75,6 +75,7 @@ absl::StatusOr<RateTable> RatesWithSlowMessages() {
   text << file.rdbuf();
   absl::StatusOr<RateTable> rates = ParseRates(text.str(), path);
   if (!rates.ok()) return rates;
+  rates->set_machine("a machine with slow messages");
   for (LaneRate& lane : *rates->mutable_lane()) {
     lane.set_round_seconds(1);
     lane.set_message_seconds(1);
@@ -119,6 +120,9 @@ TEST(CalibrationTest, SubmitChoosesLayoutsByTheRatesOfTheNodes) {
   ASSERT_EQ((*cluster)->StartWorker(0), absl::OkStatus());
   ASSERT_EQ((*cluster)->WaitForWorkers(Within(30)), absl::OkStatus());
 
+  const LocalCluster::CliResult shown = run("plan", {"--auto", "--measured"});
+  ASSERT_EQ(shown.exit_code, 0) << shown.err;
+  EXPECT_THAT(shown.out, HasSubstr("\n  by the rates of a machine with slow messages\n"));
   const LocalCluster::CliResult planned = run("plan", {"--auto", "--measured", "--emit"});
   ASSERT_EQ(planned.exit_code, 0) << planned.err;
   JobSpec expected;
