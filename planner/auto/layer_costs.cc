@@ -97,13 +97,19 @@ double LayerCosts::OneWay(const Layout& from, const ReadNeed& need, bool forward
   return (forward ? pair.forward : 0) + (adjoint ? pair.adjoint : 0);
 }
 
-const LayerCost& LayerCosts::Of(const Layer& layer, const std::vector<int>& inputs, const std::vector<bool>& input_grad,
-                                const NamedLayouts& layouts) {
-  Layer alike = layer;
-  alike.clear_name();
-  alike.clear_input();
-  alike.clear_x();
-  std::string key = alike.SerializeAsString();
+std::string LayerCosts::Alike(Layer layer) {
+  layer.clear_name();
+  layer.clear_input();
+  layer.clear_x();
+  layer.clear_w();
+  layer.clear_y();
+  return layer.SerializeAsString();
+}
+
+const LayerCost& LayerCosts::Of(const Layer& layer, const std::string& alike, const std::vector<int>& inputs,
+                                const std::vector<bool>& input_grad, const NamedLayouts& layouts) {
+  std::string key =
+      absl::StrCat(alike.size(), ",", layer.w().size(), ",", layer.y().size(), ":", alike, layer.w(), layer.y());
   for (size_t i = 0; i < inputs.size(); ++i) {
     // A rule may refuse a named input that it would move were it not named.
     const bool named = static_cast<int>(i) < layer.x_size() && !layer.x(static_cast<int>(i)).empty();
@@ -179,8 +185,8 @@ LayerCost LayerCosts::Ask(const Layer& layer, const std::vector<int>& inputs, co
 }
 
 CostModel::KernelSeconds LayerCosts::KernelOf(const LayerOutcome& outcome, const std::vector<Layout>& x,
-                                              bool input_gradient, bool trained) const {
-  if (looked_.empty()) return options_.model.OfLayer(outcome.spec, SizesOf(outcome, x), input_gradient, trained);
+                                              const LayerSizes& largest, bool input_gradient, bool trained) const {
+  if (looked_.empty()) return options_.model.OfLayer(outcome.spec, largest, input_gradient, trained);
   CostModel::KernelSeconds most;
   bool any = false;
   for (const int rank : looked_) {
@@ -193,7 +199,7 @@ CostModel::KernelSeconds LayerCosts::KernelOf(const LayerOutcome& outcome, const
   }
   if (any) return most;
   // None of those that are looked at computes here: the largest part, as if the slowest rank had it.
-  most = options_.model.OfLayer(outcome.spec, SizesOf(outcome, x), input_gradient, trained);
+  most = options_.model.OfLayer(outcome.spec, largest, input_gradient, trained);
   const double slowest = SlowestOf(options_.slowness, outcome.compute.mesh().ranks());
   return {slowest * most.forward, slowest * most.backward};
 }
@@ -204,7 +210,7 @@ void LayerCosts::CountKernel(const LayerOutcome& outcome, const std::vector<Layo
   bool any_grad = false;
   for (const bool grad : input_grad) any_grad = any_grad || grad;
   const CostModel::KernelSeconds seconds =
-      KernelOf(outcome, x, options_.training && any_grad, options_.training && cost.trained);
+      KernelOf(outcome, x, sizes, options_.training && any_grad, options_.training && cost.trained);
   cost.forward_seconds = seconds.forward;
   cost.backward_seconds = options_.training ? seconds.backward : 0;
   LayerPlan plan;

@@ -1,7 +1,7 @@
 // What a layer costs in given layouts, as its own rule says what it needs.
 //
 //   LayerCosts costs({...}, &movements);
-//   const LayerCost& cost = costs.Of(layer, {input_layout}, {true});
+//   const LayerCost& cost = costs.Of(layer, LayerCosts::Alike(layer), {input_layout}, {true}, layouts);
 //   if (!cost.impossible.empty()) ...        // the rule refuses these layouts
 //   movements.Seconds(producer_layout, cost.read[0]).forward;   // beside the layer's own seconds
 //
@@ -18,6 +18,7 @@
 #include "layers/rules/layer_rule.h"
 #include "layers/rules/named_layouts.h"
 #include "planner/auto/movement_costs.h"
+#include "planner/memory/layer_memory.h"
 #include "planner/time/cost_model.h"
 #include "planner/time/rank_rates.h"
 #include "primitives/geometry/dtype.h"
@@ -76,17 +77,21 @@ class LayerCosts {
   LayerCosts(LayerCostsOptions options, MovementCosts* movements)
       : options_(std::move(options)), movements_(*movements), looked_(RanksOfEachRate(options_.slowness)) {}
 
-  // `inputs`: layouts (LayoutTable) in which the layer is given its inputs, as after Layer.x. `input_grad`: which of
-  // them have a gradient. `layouts`: resolves w and y; `frozen`: of the owner of shared weights as well. The answer
-  // stays valid.
-  const LayerCost& Of(const Layer& layer, const std::vector<int>& inputs, const std::vector<bool>& input_grad,
-                      const NamedLayouts& layouts);
+  // What a layer has in common with those that are like it but for names, inputs and layouts: the same in all its
+  // candidates.
+  static std::string Alike(Layer layer);
+  // `alike`: of the layer. `inputs`: layouts (LayoutTable) in which the layer is given its inputs, as after Layer.x.
+  // `input_grad`: which of them have a gradient. `layouts`: resolves w and y; `frozen`: of the owner of shared weights
+  // as well. The answer stays valid.
+  const LayerCost& Of(const Layer& layer, const std::string& alike, const std::vector<int>& inputs,
+                      const std::vector<bool>& input_grad, const NamedLayouts& layouts);
 
  private:
   LayerCost Ask(const Layer& layer, const std::vector<int>& inputs, const std::vector<bool>& input_grad,
                 const NamedLayouts& layouts);
-  CostModel::KernelSeconds KernelOf(const LayerOutcome& outcome, const std::vector<Layout>& x, bool input_gradient,
-                                    bool trained) const;
+  // `largest`: what a rank computes on that has the longest part of each dim.
+  CostModel::KernelSeconds KernelOf(const LayerOutcome& outcome, const std::vector<Layout>& x,
+                                    const LayerSizes& largest, bool input_gradient, bool trained) const;
   void CountKernel(const LayerOutcome& outcome, const std::vector<Layout>& x, const std::vector<bool>& input_grad,
                    LayerCost& cost);
   void CountInnerMovements(const LayerOutcome& outcome, bool input_grad, LayerCost& cost);

@@ -33,6 +33,7 @@ LayerGroups::LayerGroups(const JobSpec& job, const Plan& serial, const LayerRule
     shares_.insert(layer.name());
     shares_.insert(layer.weights_of());
   }
+  for (const Layer& layer : job.layer()) alike_.push_back(LayerCosts::Alike(layer));
   NumberTypes types;
   if (const auto named = NumberTypesOf(job); named.ok()) types = *named;
   costs_ = std::make_unique<LayerCosts>(LayerCostsOptions{.rules = rules,
@@ -141,18 +142,23 @@ absl::StatusOr<LayerGroups::Written> LayerGroups::Write(int index, bool attached
       ADJOIN_RETURN_IF_ERROR(expanded.CompleteLayer(i, shape_of, &part));
       parts.push_back(std::move(part));
     }
+    std::vector<std::string> alike;
+    for (const Layer& part : parts) alike.push_back(LayerCosts::Alike(part));
     // It may have layouts of the block's own, whose names stand for others in another candidate.
     ADJOIN_ASSIGN_OR_RETURN(NamedLayouts layouts, NamedLayouts::Create(expanded.spec));
-    return Written{std::move(parts), std::make_shared<ResolvedLayouts>(std::move(layouts))};
+    return Written{.layer = std::move(parts),
+                   .alike = std::move(alike),
+                   .layouts = std::make_shared<ResolvedLayouts>(std::move(layouts))};
   }
   parts.push_back(std::move(layer));
   ADJOIN_ASSIGN_OR_RETURN(std::shared_ptr<ResolvedLayouts> layouts, LayoutsNamed(names));
-  return Written{std::move(parts), std::move(layouts)};
+  return Written{.layer = std::move(parts), .alike = {alike_[index]}, .layouts = std::move(layouts)};
 }
 
 absl::Status LayerGroups::Cost(int index, bool attached, GroupCandidate& candidate) {
   ADJOIN_ASSIGN_OR_RETURN(const Written written, Write(index, attached, candidate));
-  for (const Layer& part : written.layer) {
+  for (size_t p = 0; p < written.layer.size(); ++p) {
+    const Layer& part = written.layer[p];
     std::vector<int> lies;  // the layouts of the inputs as they are; -1: in another group
     std::vector<int> x;
     std::vector<bool> grads;
@@ -173,7 +179,7 @@ absl::Status LayerGroups::Cost(int index, bool attached, GroupCandidate& candida
       if (!number.ok()) return AtField(absl::StrCat("x[", i, "]"), number.status());
       x.push_back(*number);
     }
-    const LayerCost& cost = costs_->Of(part, x, grads, written.layouts->named());
+    const LayerCost& cost = costs_->Of(part, written.alike[p], x, grads, written.layouts->named());
     if (!cost.impossible.empty()) return AtField(cost.field, InvalidSpec(cost.impossible));
     for (size_t i = 0; i < x.size(); ++i) {
       const Value& value = values_.at(part.input(static_cast<int>(i)));

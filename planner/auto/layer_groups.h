@@ -97,6 +97,7 @@ class LayerGroups {
   // A layer of the job with its parts, written out for a candidate.
   struct Written {
     std::vector<Layer> layer;
+    std::vector<std::string> alike;  // LayerCosts::Alike of each
     std::shared_ptr<ResolvedLayouts> layouts;
   };
   absl::Status AddLayer(int index);
@@ -125,6 +126,7 @@ class LayerGroups {
   int passes_ = 1;
   std::map<std::string, Value> values_;        // by name: layers, parts of blocks, fields
   std::map<std::string, LayoutSpec> layouts_;  // what a name stands for never changes
+  std::vector<std::string> alike_;             // by layer of the job: LayerCosts::Alike
   std::map<std::set<std::string>, std::shared_ptr<ResolvedLayouts>> resolved_;  // by the names of a candidate
   std::map<std::string, int> group_of_;
   std::set<std::string> shares_;  // layers that take part in sharing of weights
