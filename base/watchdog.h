@@ -6,14 +6,11 @@
 #define ADJOIN_BASE_WATCHDOG_H_
 
 #include <functional>
-#include <thread>
 #include <utility>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "base/deadline.h"
-#include "base/monotonic_condition.h"
+#include "base/scoped_thread.h"
 
 namespace adjoin {
 
@@ -21,30 +18,12 @@ class Watchdog {
  public:
   // `late` runs on a thread of the watchdog's own, at most once, and never after the destructor has returned.
   Watchdog(absl::Duration limit, std::function<void()> late)
-      : thread_([this, deadline = Deadline::After(limit), late = std::move(late)] {
-          bool in_time;
-          {
-            absl::MutexLock lock(&mutex_);
-            in_time = changed_.Wait(mutex_, deadline, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return over_; });
-          }
-          if (!in_time) late();
+      : thread_([deadline = Deadline::After(limit), late = std::move(late)](ScopedThread& thread) {
+          if (!thread.EndsBefore(deadline)) late();
         }) {}
-  ~Watchdog() {
-    {
-      absl::MutexLock lock(&mutex_);
-      over_ = true;
-    }
-    changed_.NotifyAll();
-    thread_.join();
-  }
-  Watchdog(const Watchdog&) = delete;
-  Watchdog& operator=(const Watchdog&) = delete;
 
  private:
-  absl::Mutex mutex_;
-  MonotonicCondition changed_;
-  bool over_ ABSL_GUARDED_BY(mutex_) = false;
-  std::thread thread_;  // last: it uses the rest
+  ScopedThread thread_;
 };
 
 }  // namespace adjoin

@@ -10,15 +10,13 @@
 #define ADJOIN_BASE_SECURITY_SERVER_WATCH_H_
 
 #include <functional>
-#include <thread>
+#include <optional>
 #include <utility>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "base/deadline.h"
-#include "base/monotonic_condition.h"
+#include "base/scoped_thread.h"
 
 namespace adjoin {
 
@@ -33,37 +31,18 @@ class ServerWatch {
   ServerWatch(ServerCheck check, Deadline::Clock::time_point since, std::function<void(const absl::Status& why)> over,
               absl::Duration look = absl::Seconds(1)) {
     if (check == nullptr) return;
-    thread_ = std::thread([this, check = std::move(check), since, over = std::move(over), look] {
+    thread_.emplace([check = std::move(check), since, over = std::move(over), look](ScopedThread& thread) {
       absl::Status status;
       while (status.ok()) {
-        if (EndsWithin(look)) return;
+        if (thread.EndsBefore(Deadline::After(look))) return;
         status = check(since);
       }
       over(status);
     });
   }
-  ~ServerWatch() {
-    {
-      absl::MutexLock lock(&mutex_);
-      ended_ = true;
-    }
-    changed_.NotifyAll();
-    if (thread_.joinable()) thread_.join();
-  }
-  ServerWatch(const ServerWatch&) = delete;
-  ServerWatch& operator=(const ServerWatch&) = delete;
 
  private:
-  bool EndsWithin(absl::Duration time) {
-    absl::MutexLock lock(&mutex_);
-    return changed_.Wait(mutex_, Deadline::After(time),
-                         [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return ended_; });
-  }
-
-  absl::Mutex mutex_;
-  MonotonicCondition changed_;
-  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
-  std::thread thread_;  // last: it uses the rest
+  std::optional<ScopedThread> thread_;  // none where nothing is checked
 };
 
 }  // namespace adjoin
