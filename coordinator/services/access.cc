@@ -75,16 +75,10 @@ void Admitted::WhenOver(std::function<void(const absl::Status&, bool)> over) {
 
 Access::Access(Options options, TokenBook* tokens, std::unique_ptr<Authorities> authorities)
     : options_(std::move(options)), tokens_(tokens), authorities_(std::move(authorities)) {
-  if (authorities_ != nullptr) watcher_ = std::thread([this] { WatchUntilStopped(); });
-}
-
-Access::~Access() {
-  {
-    absl::MutexLock lock(&watch_mutex_);
-    stopping_ = true;
-  }
-  stop_.NotifyAll();
-  if (watcher_.joinable()) watcher_.join();
+  if (authorities_ == nullptr) return;
+  watcher_.emplace([this](ScopedThread& thread) {
+    while (!thread.EndsBefore(Deadline::After(options_.look))) LookAgain();
+  });
 }
 
 absl::StatusOr<std::unique_ptr<Access>> Access::Create(Options options, TokenBook* tokens) {
@@ -233,16 +227,6 @@ uint64_t Access::Watch(const Admitted& call, std::function<void(const absl::Stat
 void Access::EndWatch(uint64_t id) {
   absl::MutexLock lock(&watch_mutex_);
   watched_.erase(id);
-}
-
-void Access::WatchUntilStopped() {
-  absl::MutexLock lock(&watch_mutex_);
-  auto stopping = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(watch_mutex_) { return stopping_; };
-  while (!stop_.Wait(watch_mutex_, Deadline::After(options_.look), stopping)) {
-    watch_mutex_.Unlock();
-    LookAgain();
-    watch_mutex_.Lock();
-  }
 }
 
 // Credentials are checked without the lock: new calls do not wait for it.

@@ -16,8 +16,8 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -27,7 +27,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "base/deadline.h"
-#include "base/monotonic_condition.h"
+#include "base/scoped_thread.h"
 #include "base/security/certificate.h"
 #include "coordinator/services/caller_rights.h"
 #include "coordinator/services/token_book.h"
@@ -94,10 +94,9 @@ class Access {
     // Tells whether a node's certificate that is valid is revoked, and why. Called with each call. Empty: none is.
     std::function<absl::Status(const std::string& node, const Certificate& certificate)> check_node;
   };
-  // `tokens` may be null, and outlives the result. Errors: the authorities' file cannot be read.
+  // `tokens` may be null, and outlives the result, which outlives each Admitted. Errors: the authorities' file cannot
+  // be read.
   static absl::StatusOr<std::unique_ptr<Access>> Create(Options options, TokenBook* tokens);
-  // No Admitted is left then.
-  ~Access();
 
   // Finds out who calls. A token counts before a certificate. Errors: kUnauthenticated, which names the owner of the
   // certificate or token, what is wrong with it and what would be right.
@@ -124,7 +123,6 @@ class Access {
   void Leave(const Caller& caller, CallKind kind);
   uint64_t Watch(const Admitted& call, std::function<void(const absl::Status&, bool)> over);
   void EndWatch(uint64_t id);
-  void WatchUntilStopped();
   void LookAgain();
 
   struct Counts {
@@ -152,11 +150,9 @@ class Access {
   absl::Time last_logged_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
 
   absl::Mutex watch_mutex_;  // held while `over` is called; never together with mutex_ taken first
-  MonotonicCondition stop_;
-  bool stopping_ ABSL_GUARDED_BY(watch_mutex_) = false;
   uint64_t last_watch_ ABSL_GUARDED_BY(watch_mutex_) = 0;
   std::map<uint64_t, Watched> watched_ ABSL_GUARDED_BY(watch_mutex_);
-  std::thread watcher_;  // over TLS only; last: it uses the rest
+  std::optional<ScopedThread> watcher_;  // over TLS only; last: it uses the rest
 };
 
 }  // namespace adjoin
