@@ -27,10 +27,22 @@ class OwnersTest : public CoordinationTest {
     job.owner = owner;
     return job;
   }
+  static NewJob Keyed(const std::string& owner, const std::string& name, const std::string& key) {
+    NewJob job = Of(owner, name);
+    job.idempotency_key = key;
+    return job;
+  }
   std::string Ended(NewJob job) {
     std::string id = CoordinationTest::Submit(std::move(job));
     EXPECT_EQ(*service_->Cancel(id), CANCELLED);
     Settle();
+    return id;
+  }
+  // Ends it, and then others of its owner, until it is forgotten: options_.keep_jobs is 1. Returns its id.
+  std::string Forgotten(const NewJob& job) {
+    std::string id = Ended(job);
+    for (int i = 0; i < 3; ++i) Ended(Of(job.owner, "other"));
+    EXPECT_EQ(Summary(id).status().code(), absl::StatusCode::kNotFound);
     return id;
   }
   // On worker-0, which is connection 1.
@@ -46,10 +58,16 @@ class OwnersTest : public CoordinationTest {
     Settle();
     return submitted;
   }
+  // Stores a key that is new, which is when old ones go.
+  void StoreKey(const std::string& owner) {
+    EXPECT_TRUE(Try(Keyed(owner, "next", absl::StrCat("next-", ++last_key_))).ok());
+  }
   std::string Named(const std::string& name, const std::string& caller) {
     absl::StatusOr<JobSummary> job = Summary({name, caller});
     return job.ok() ? job->job_id() : std::string(job.status().message());
   }
+
+  int last_key_ = 0;
 };
 
 TEST_F(OwnersTest, OneOwnersJobsDoNotMakeItForgetAnothers) {
@@ -157,11 +175,8 @@ TEST_F(OwnersTest, AJobThatNeverRanOwnsNothingOnceItIsForgotten) {
 TEST_F(OwnersTest, AKeyOutlivesItsJob) {
   options_.keep_jobs = 1;
   Restart();
-  NewJob job = Of("alice", "net");
-  job.idempotency_key = "nightly";
-  const std::string first = Ended(job);
-  for (int i = 0; i < 3; ++i) Ended(Of("alice", "other"));
-  ASSERT_EQ(Summary(first).status().code(), absl::StatusCode::kNotFound);
+  const NewJob job = Keyed("alice", "net", "nightly");
+  const std::string first = Forgotten(job);
   for (int round = 0; round < 2; ++round) {
     absl::StatusOr<Submitted> again = Try(job);
     ASSERT_TRUE(again.ok()) << again.status();
@@ -176,13 +191,9 @@ TEST_F(OwnersTest, AKeyOutlivesItsJob) {
     EXPECT_THAT(std::string(refused.message()), HasSubstr(absl::StrCat("is that of ", first)));
     Restart();
   }
-  NewJob bobs = Of("bob", "net");
-  bobs.idempotency_key = "nightly";
-  EXPECT_FALSE(Try(bobs)->existed) << "each owner has keys of their own";
+  EXPECT_FALSE(Try(Keyed("bob", "net", "nightly"))->existed) << "each owner has keys of their own";
   now_ += absl::Hours(24 * 31);
-  NewJob fresh = Of("alice", "net");
-  fresh.idempotency_key = "another";
-  ASSERT_TRUE(Try(fresh).ok());
+  StoreKey("alice");
   EXPECT_FALSE(Try(job)->existed) << "after 30 days";
 }
 
@@ -190,18 +201,11 @@ TEST_F(OwnersTest, AKeyOutlivesItsJob) {
 TEST_F(OwnersTest, AWallClockThatIsSetDropsNoKey) {
   options_.keep_jobs = 1;
   Restart();
-  NewJob job = Of("alice", "net");
-  job.idempotency_key = "nightly";
-  const std::string first = Ended(job);
-  for (int i = 0; i < 3; ++i) Ended(Of("alice", "other"));
-  ASSERT_EQ(Summary(first).status().code(), absl::StatusCode::kNotFound);
-  // Stores a key, which is when old ones go.
-  int last = 0;
+  const NewJob job = Keyed("alice", "net", "nightly");
+  const std::string first = Forgotten(job);
   const auto look = [&] {
     now_ += absl::Minutes(2);
-    NewJob next = Of("alice", "next");
-    next.idempotency_key = absl::StrCat("next-", ++last);
-    EXPECT_TRUE(Try(next).ok());
+    StoreKey("alice");
   };
   for (const absl::Duration ahead : {absl::Hours(24 * 31), -absl::Hours(24 * 400), absl::ZeroDuration()}) {
     wall_ahead_ = ahead;
@@ -225,17 +229,13 @@ TEST_F(OwnersTest, AWallClockThatIsSetDropsNoKey) {
 TEST_F(OwnersTest, KeysOfAnOlderReleaseHaveTheirAge) {
   options_.keep_jobs = 1;
   Restart();
-  NewJob job = Of("alice", "net");
-  job.idempotency_key = "nightly";
-  Ended(job);
-  for (int i = 0; i < 3; ++i) Ended(Of("alice", "other"));
+  const NewJob job = Keyed("alice", "net", "nightly");
+  Forgotten(job);
   stored_.age.reset();
   now_ += absl::Hours(20);
   Restart();
   now_ += absl::Hours(24 * 30 - 19);
-  NewJob next = Of("alice", "next");
-  next.idempotency_key = "next";
-  ASSERT_TRUE(Try(next).ok());
+  StoreKey("alice");
   EXPECT_FALSE(Try(job)->existed) << "after 30 days";
 }
 
@@ -250,23 +250,17 @@ TEST_F(OwnersTest, AKeyFromTheFutureAgesNoOthers) {
     std::vector<NewJob> jobs;
     std::vector<std::string> ids;
     for (const char* owner : {"alice", "bob"}) {
-      jobs.push_back(Of(owner, "net"));
-      jobs.back().idempotency_key = "nightly";
-      ids.push_back(Ended(jobs.back()));
-      for (int i = 0; i < 3; ++i) Ended(Of(owner, "other"));
+      jobs.push_back(Keyed(owner, "net", "nightly"));
+      ids.push_back(Forgotten(jobs.back()));
     }
     ASSERT_EQ(stored_.keys.size(), 2);
     for (StoredKey& key : stored_.keys) {
       if (key.owner == "bob") key.unix_ms += absl::ToInt64Milliseconds(absl::Hours(24 * 400));
     }
     if (!is_marked) stored_.age.reset();
-    int last = 0;
-    // Stores a key, which is when old ones go.
     const auto look = [&] {
       now_ += absl::Minutes(2);
-      NewJob next = Of("carol", "next");
-      next.idempotency_key = absl::StrCat("next-", ++last);
-      EXPECT_TRUE(Try(next).ok());
+      StoreKey("carol");
     };
     for (int restart = 0; restart < 3; ++restart) {
       Restart();
@@ -285,9 +279,8 @@ TEST_F(OwnersTest, AKeyFromTheFutureAgesNoOthers) {
 
 TEST_F(OwnersTest, KeysOfAStoreThatHadNoneOfTheirOwnAreTaken) {
   options_.keep_jobs = 1;
-  NewJob job = Of("alice", "net");
+  NewJob job = Keyed("alice", "net", "nightly");
   job.spec.set_output_dir("nightly");  // when such stores were written, no folder was chosen for a job
-  job.idempotency_key = "nightly";
   const std::string first = Ended(job);
   stored_.keys.clear();
   Restart();
