@@ -6,15 +6,13 @@
 
 #include <algorithm>
 #include <iostream>
-#include <map>
 #include <random>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/testing/test_seed.h"
-#include "coordinator/decisions/coordination_fixture.h"
+#include "coordinator/decisions/start_failures_fixture.h"
 
 namespace adjoin {
 namespace {
@@ -24,92 +22,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Le;
 using ::testing::Not;
-
-// Plays the daemons: what they are told to start becomes ready, or dies where the worker is broken or the job bad.
-class StartFailuresTest : public CoordinationTest {
- protected:
-  StartFailuresTest() {
-    options_.progress.shortest = options_.progress.first_step = absl::Hours(100);  // no pulses come
-    Restart();
-  }
-
-  // worker-0 has connection 1, and so on.
-  void Cluster(int nodes, uint32_t slots) {
-    for (int node = 0; node < nodes; ++node) {
-      connections_.push_back(node + 1);
-      Connect(node + 1, absl::StrCat("worker-", node), slots);
-    }
-  }
-
-  // Does all that the coordinator has asked for.
-  void Work() {
-    for (bool any = true; any;) {
-      any = false;
-      for (const Action& action : Taken(CoordinatorMessage::kStartRanks)) {
-        any = true;
-        Begin(action.to, action.message.start_ranks());
-      }
-      for (const Action& action : Taken(CoordinatorMessage::kStopAttempt)) {
-        any = true;
-        Cleared(action.to, action.message.stop_attempt().job_id());
-      }
-    }
-  }
-  void Begin(ConnectionId connection, const StartRanks& start) {
-    const std::string& job = start.job_id();
-    const int node = static_cast<int>(connection) - 1;
-    ++started_[node];
-    if (broken_.count(node) > 0 || bad_.count(job) > 0) {
-      WorkerMessage message = Message(job);
-      RankEnded& ended = *message.mutable_rank_ended();
-      ended.set_job_id(job);
-      ended.set_rank(start.rank(0));
-      ended.set_end(RANK_LOST);
-      ended.set_error(how_);
-      ended.set_infrastructure(infrastructure_ || node_fault_ || files_fault_);
-      ended.set_node_fault(node_fault_);
-      ended.set_files_fault(files_fault_);
-      Say(connection, message);
-      Cleared(connection, job);
-      return;
-    }
-    for (uint32_t rank : start.rank()) Ready(connection, job, rank);
-  }
-  // All ranks of a running job end well.
-  void Finish(const std::string& job) {
-    const auto described = Describe(job);
-    ASSERT_TRUE(described.ok());
-    std::set<ConnectionId> used;
-    for (const RankStatus& rank : described->rank()) {
-      const ConnectionId connection = std::stoi(rank.worker().substr(std::string("worker-").size())) + 1;
-      used.insert(connection);
-      Ended(connection, job, rank.rank(), "");
-    }
-    for (ConnectionId connection : used) Cleared(connection, job);
-  }
-  std::vector<std::string> InState(const std::vector<std::string>& jobs, JobState state) {
-    std::vector<std::string> result;
-    for (const std::string& job : jobs) {
-      if (Job(job).state() == state) result.push_back(job);
-    }
-    return result;
-  }
-  void PassAndWork(int seconds) {
-    for (int second = 0; second < seconds; ++second) {
-      Pass(1, connections_);
-      Work();
-    }
-  }
-  WorkerSummary Worker(int node) { return List()->worker(node); }
-  std::string WorkerOf(const std::string& job) { return Describe(job)->rank(0).worker(); }
-
-  std::vector<ConnectionId> connections_;
-  std::set<int> broken_;       // nodes
-  std::set<std::string> bad_;  // jobs
-  std::string how_ = "exited with code 1 without a result";
-  bool infrastructure_ = false, node_fault_ = false, files_fault_ = false;
-  std::map<int, int> started_;  // attempts, by node
-};
 
 TEST_F(StartFailuresTest, ABrokenNodeCostsTwoAttemptsAndNoJob) {
   Cluster(3, 1);
@@ -352,96 +264,6 @@ TEST_F(StartFailuresTest, ARestartWaitsForAnotherNodeBeforeItTakesTheSameAgain) 
   Work();
   EXPECT_EQ(Job(job).state(), RUNNING) << "another has started there since";
   EXPECT_EQ(WorkerOf(job), "worker-1");
-}
-
-TEST_F(StartFailuresTest, KillsFromOutsideAreHeldAgainstNoJob) {
-  Cluster(2, 1);
-  how_ = "was killed by signal 9 (SIGKILL)";
-  JobSpec spec = Spec("net", 1);
-  spec.mutable_restart()->set_max_restarts(1000000);
-  std::string job = Submit(spec);
-  bad_ = {job};
-  Work();
-  PassAndWork(900);
-  EXPECT_EQ(Job(job).state(), PENDING) << Job(job).reason();
-  EXPECT_THAT(started_[0] + started_[1], Le(40)) << "it starts no more than once a minute";
-  bad_.clear();
-  PassAndWork(120);
-  EXPECT_EQ(Job(job).state(), RUNNING);
-}
-
-// As before, but each time before the process has asked what to run: its daemon says that the job is not to blame.
-TEST_F(StartFailuresTest, KillsBeforeAProcessAsksWhatToRunNeedNoRestartPolicy) {
-  Cluster(2, 1);
-  how_ = "was killed by signal 9 (SIGKILL)";
-  infrastructure_ = true;
-  std::string job = Submit(Spec("net", 1));
-  bad_ = {job};
-  Work();
-  for (int second = 0; second < 600; ++second) {  // others start there meanwhile
-    std::string other = Submit(Spec("other", 1));
-    Work();
-    PassAndWork(1);
-    if (Job(other).state() == RUNNING) Finish(other);
-  }
-  EXPECT_EQ(Job(job).state(), PENDING) << Job(job).reason();
-  EXPECT_EQ(Job(job).restarts_counted(), 0);
-}
-
-// Jobs whose files are on a file system that does not answer, beside others.
-TEST_F(StartFailuresTest, FilesThatDoNotAnswerSpeakAgainstNoWorkerAndNoJob) {
-  Cluster(2, 4);
-  files_fault_ = true;
-  how_ = "could not be started: the file system at /srv/data/dead did not answer within 1m30s";
-  bad_ = {"job-1", "job-2", "job-3"};
-  std::vector<std::string> dead;
-  for (int i = 0; i < 3; ++i) dead.push_back(Submit(Spec("dead", 1)));
-  Work();
-  EXPECT_THAT(Job(dead[0]).reason(), HasSubstr(how_));
-  for (int second = 0; second < 300; ++second) {
-    const std::string other = Submit(Spec("other", 1));
-    Work();
-    ASSERT_EQ(Job(other).state(), RUNNING) << "after " << second << " s: " << Job(other).reason();
-    for (const int node : {0, 1}) ASSERT_EQ(Worker(node).state(), "ready") << "after " << second << " s";
-    Finish(other);
-    PassAndWork(1);
-  }
-  for (const std::string& job : dead) {
-    EXPECT_EQ(Job(job).state(), PENDING) << Job(job).reason();
-    EXPECT_EQ(Job(job).restarts_counted(), 0);
-    EXPECT_GE(Job(job).attempts(), 8);
-    EXPECT_LE(Job(job).attempts(), 20) << "in the end, it starts once a minute";
-  }
-  bad_.clear();
-  PassAndWork(120);
-  EXPECT_EQ(InState(dead, RUNNING).size(), dead.size());
-}
-
-TEST_F(StartFailuresTest, AJobWhoseFilesDoNotAnswerIsTriedElsewhereFirst) {
-  Cluster(2, 1);
-  broken_ = {0};  // for jobs with such files
-  files_fault_ = true;
-  const std::string first = Submit(Spec("first", 1));
-  Work();
-  EXPECT_EQ(started_[0], 1);
-  EXPECT_EQ(Job(first).state(), RUNNING);
-  EXPECT_EQ(WorkerOf(first), "worker-1");
-  const std::string second = Submit(Spec("second", 1));
-  Work();
-  EXPECT_EQ(started_[0], 2);
-  EXPECT_THAT(Job(second).reason(),
-              HasSubstr("; rather not on worker-0 for 30s, where a file system of its files did not answer"));
-  EXPECT_EQ(Worker(0).state(), "ready") << "that the first started elsewhere says nothing of the worker, either";
-  broken_.clear();
-  const std::string other = Submit(Spec("other", 1));
-  Work();
-  EXPECT_EQ(Job(other).state(), RUNNING);
-  EXPECT_EQ(WorkerOf(other), "worker-0");
-  Finish(other);
-  PassAndWork(5);
-  EXPECT_EQ(Job(second).state(), PENDING) << "what starts there says nothing of its files";
-  PassAndWork(30);
-  EXPECT_EQ(Job(second).state(), RUNNING) << "no other worker was free";
 }
 
 TEST_F(StartFailuresTest, ADaemonThatDiesWheneverRanksStartIsSetAside) {
