@@ -6,21 +6,15 @@
 // end, the others wait. For some seconds nobody asks for anything; then users list the jobs again and again, and follow
 // some, while others submit. Then running jobs are cancelled one by one, and each makes room for the next. At the end
 // all of this happens once more while browsers have the page open.
-#include <grpcpp/grpcpp.h>
-#include <stdlib.h>
-#include <unistd.h>
+#include <sys/types.h>
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <iostream>
-#include <memory>
+#include <optional>
 #include <sstream>
 #include <string>
-#include <thread>
-#include <utility>
 #include <vector>
 
 #include "CLI/CLI.hpp"
@@ -32,16 +26,12 @@
 #include "base/flags.h"
 #include "base/status_macros.h"
 #include "base/stop_signal.h"
+#include "bench/control_plane_programs.h"
 #include "bench/decision_time.h"
 #include "bench/job_watchers.h"
 #include "bench/open_pages.h"
-#include "bench/simulated_workers.h"
-#include "layers/builtin/builtin_rules.h"
-#include "proto/coordinator.grpc.pb.h"
-#include "proto/grpc_status.h"
-#include "proto/protocol.h"
+#include "proto/coordinator.pb.h"
 #include "tests/harness/child_process.h"
-#include "tests/page/page_client.h"
 
 namespace adjoin {
 namespace {
@@ -65,26 +55,6 @@ struct Flags {
   int first = 0;
 };
 
-constexpr char kSpec[] = R"(name: "queued" kind: TRAIN ranks: 1 seed: 1
-  layer { name: "flat" input: "image" flatten { arg: 1 } }
-  layer { name: "fc" linear { out_features: 10 } }
-  loss { kind: "cross_entropy" input: "fc" target: "label" }
-  dataset { name: "train"
-    field { name: "image" idx { path: "images.idx.gz" } shape: [1, 28, 28] }
-    field { name: "label" idx { path: "labels.idx.gz" } dtype: "int64" } }
-  train { dataset: "train" batch: 64 epochs: 1 optimizer { sgd { lr: 0.01 } } }
-)";
-
-constexpr char kSyntheticSpec[] = R"(name: "queued" kind: TRAIN ranks: 1 seed: 1
-  layer { name: "flat" input: "image" flatten { arg: 1 } }
-  layer { name: "fc" linear { out_features: 10 } }
-  loss { kind: "cross_entropy" input: "fc" target: "label" }
-  dataset { name: "train"
-    field { name: "image" synthetic { kind: "normal" samples: 100 } shape: [1, 28, 28] }
-    field { name: "label" synthetic { kind: "index" high: 10 samples: 100 } dtype: "int64" } }
-  train { dataset: "train" batch: 64 epochs: 1 optimizer { sgd { lr: 0.01 } } }
-)";
-
 double Quantile(std::vector<double> values, double share) {
   if (values.empty()) return 0;
   std::sort(values.begin(), values.end());
@@ -105,230 +75,6 @@ double Memory(pid_t pid, const std::string& field) {
   return 0;
 }
 
-std::unique_ptr<Adjoin::Stub> NewStub(const std::string& address) {
-  grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  arguments.SetMaxReceiveMessageSize(64 << 20);
-  return Adjoin::NewStub(grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments));
-}
-
-absl::Status Stopped() { return absl::CancelledError("stopped by a signal"); }
-
-// Errors: kCancelled (a signal came first).
-absl::Status Pause(const StopSignal& stop, double seconds) {
-  for (const absl::Time end = absl::Now() + absl::Seconds(seconds); absl::Now() < end;) {
-    if (stop.Came()) return Stopped();
-    absl::SleepFor(std::min(absl::Milliseconds(50), end - absl::Now()));
-  }
-  return absl::OkStatus();
-}
-
-// Connects `workers` daemons and, when this program is stopped, prints the times that they saw.
-int Simulate(const Flags& flags, StopSignal& stop) {
-  SimulatedWorkers workers({.coordinator = flags.simulate,
-                            .first = flags.first,
-                            .count = flags.workers,
-                            .slots = 1,
-                            .builders = BuiltinLayerRules().Kinds()});
-  const absl::Status connected = workers.Connect(Deadline::After(absl::Seconds(120)), [&] { return stop.Came(); });
-  if (stop.Came()) _exit(1);  // as below
-  if (!connected.ok()) {
-    std::cerr << connected << std::endl;
-    return 1;
-  }
-  std::cout << "connected" << std::endl;
-  stop.Wait();
-  const int lost = workers.lost();
-  const SimulatedWorkers::Times times = workers.TakeTimes();
-  const auto print = [](const char* what, const SimulatedWorkers::Time& time) {
-    std::cout << what << " " << absl::StrFormat("%.6f", absl::ToUnixMicros(time.begin) * 1e-6) << " " << time.seconds
-              << "\n";
-  };
-  for (const SimulatedWorkers::Time& time : times.heartbeat) print("heartbeat", time);
-  for (const SimulatedWorkers::Time& time : times.restart) print("restart", time);
-  std::cout << "lost " << lost << std::endl;
-  _exit(0);  // a thousand streams need not be taken down one by one
-}
-
-class ControlPlane {
- public:
-  // `stop` outlives it. All methods that take long return kCancelled soon after a signal.
-  ControlPlane(const Flags& flags, const StopSignal& stop) : flags_(flags), stop_(stop) {}
-  ~ControlPlane() {
-    programs_.clear();
-    coordinator_.reset();
-    std::error_code ignored;
-    if (!folder_.empty()) std::filesystem::remove_all(folder_, ignored);
-  }
-
-  absl::Status Start() {
-    folder_ = flags_.folder + "/control-plane-XXXXXX";
-    if (mkdtemp(folder_.data()) == nullptr) return absl::UnavailableError(absl::StrCat(folder_, " cannot be made"));
-    ADJOIN_ASSIGN_OR_RETURN(
-        coordinator_, ChildProgram::Start(
-                          {flags_.coordinator_binary, "--listen", "127.0.0.1:0", "--port-file", folder_ + "/address",
-                           "--state-dir", folder_ + "/state", "--keep-jobs", "1000000", "--page-listen", "127.0.0.1:0"},
-                          {}, folder_ + "/coordinator"));
-    const Deadline deadline = Deadline::After(absl::Seconds(30));
-    while (address_.empty()) {
-      address_ = ReadFile(folder_ + "/address");
-      if (stop_.Came()) return Stopped();
-      if (deadline.Expired() || coordinator_->Wait(Deadline::After(absl::Milliseconds(10))).ok()) {
-        return absl::UnavailableError(absl::StrCat("no coordinator: ", coordinator_->Errors()));
-      }
-    }
-    address_.pop_back();
-    while ((page_port_ = PagePortIn(coordinator_->Errors())) == 0) {
-      if (stop_.Came()) return Stopped();
-      if (deadline.Expired()) return absl::UnavailableError(absl::StrCat("no page: ", coordinator_->Errors()));
-      absl::SleepFor(absl::Milliseconds(10));
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status StartWorkers() {
-    const std::string self = std::filesystem::read_symlink("/proc/self/exe");
-    int first = 0;
-    for (int p = 0; p < flags_.processes; ++p) {
-      const int count = (flags_.workers - first) / (flags_.processes - p);
-      ADJOIN_ASSIGN_OR_RETURN(auto program, ChildProgram::Start({self, "--simulate", address_, "--workers",
-                                                                 absl::StrCat(count), "--first", absl::StrCat(first)},
-                                                                {}, absl::StrCat(folder_, "/workers-", p)));
-      programs_.push_back(std::move(program));
-      first += count;
-    }
-    for (auto& program : programs_) {
-      for (Deadline deadline = Deadline::After(absl::Seconds(120)); program->Output().empty();) {
-        if (stop_.Came()) return Stopped();
-        if (deadline.Expired() || program->Wait(Deadline::After(absl::Milliseconds(20))).ok()) {
-          return absl::UnavailableError(absl::StrCat("the simulated workers do not connect: ", program->Errors()));
-        }
-      }
-    }
-    return absl::OkStatus();
-  }
-
-  // `count` jobs by many users at once. The times of single submissions.
-  absl::StatusOr<std::vector<double>> Submit(int count, double* seconds) {
-    std::atomic<int> left{count};
-    std::vector<std::vector<double>> times(flags_.users);
-    std::vector<absl::Status> failed(flags_.users);
-    std::vector<std::thread> users;
-    const absl::Time begin = absl::Now();
-    for (int user = 0; user < flags_.users; ++user) {
-      users.emplace_back([&, user] {
-        std::unique_ptr<Adjoin::Stub> stub = NewStub(address_);
-        while (failed[user].ok() && left.fetch_sub(1) > 0) {
-          if (stop_.Came()) {
-            failed[user] = Stopped();
-            break;
-          }
-          const absl::Time start = absl::Now();
-          grpc::ClientContext context;
-          context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
-          SubmitRequest request;
-          *request.mutable_header() = MakeHeader();
-          request.set_spec_source(
-              flags_.synthetic ? absl::StrCat(kSyntheticSpec, "output_dir: \"out/", ++submitted_, "\"") : kSpec);
-          SubmitResponse response;
-          failed[user] = FromGrpc(stub->Submit(&context, request, &response));
-          times[user].push_back(absl::ToDoubleSeconds(absl::Now() - start));
-        }
-      });
-    }
-    for (std::thread& user : users) user.join();
-    *seconds = absl::ToDoubleSeconds(absl::Now() - begin);
-    std::vector<double> all;
-    for (int user = 0; user < flags_.users; ++user) {
-      ADJOIN_RETURN_IF_ERROR(failed[user]);
-      all.insert(all.end(), times[user].begin(), times[user].end());
-    }
-    return all;
-  }
-
-  // All pages, as `adjoin ps --all` reads them.
-  absl::StatusOr<ListJobsResponse> List() {
-    ListJobsRequest request;
-    *request.mutable_header() = MakeHeader();
-    ListJobsResponse all;
-    std::unique_ptr<Adjoin::Stub> stub = NewStub(address_);
-    do {
-      grpc::ClientContext context;
-      context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
-      ListJobsResponse page;
-      ADJOIN_RETURN_IF_ERROR(FromGrpc(stub->ListJobs(&context, request, &page)));
-      request.set_page_token(page.next_page_token());
-      all.MergeFrom(page);
-    } while (!request.page_token().empty());
-    return all;
-  }
-
-  // Cancels jobs that run, one after the other; the workers measure how soon the next ones start.
-  absl::Status CancelRunning(int count) {
-    ADJOIN_ASSIGN_OR_RETURN(ListJobsResponse list, List());
-    std::unique_ptr<Adjoin::Stub> stub = NewStub(address_);
-    for (const JobSummary& job : list.job()) {
-      if (job.state() != RUNNING) continue;
-      if (count-- == 0) break;
-      if (stop_.Came()) return Stopped();
-      grpc::ClientContext context;
-      context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
-      CancelJobRequest request;
-      *request.mutable_header() = MakeHeader();
-      request.set_job_id(job.job_id());
-      CancelJobResponse response;
-      ADJOIN_RETURN_IF_ERROR(FromGrpc(stub->CancelJob(&context, request, &response)));
-    }
-    return absl::OkStatus();
-  }
-
-  // What the workers saw, of one kind: "heartbeat" or "restart".
-  struct Seen {
-    std::vector<std::pair<absl::Time, double>> time;  // when it began, and its seconds
-    std::vector<double> Between(absl::Time begin, absl::Time end) const {
-      std::vector<double> seconds;
-      for (const auto& [at, value] : time) {
-        if (at >= begin && at < end) seconds.push_back(value);
-      }
-      return seconds;
-    }
-  };
-  struct WorkersSaw {
-    Seen heartbeat, restart;
-    int lost = 0;
-  };
-  WorkersSaw StopWorkers() {
-    WorkersSaw saw;
-    for (auto& program : programs_) program->Stop(Deadline::After(absl::Seconds(30))).IgnoreError();
-    for (auto& program : programs_) {
-      std::istringstream output(program->Output());
-      std::string word;
-      while (output >> word) {
-        double at = 0, seconds = 0;
-        if (word == "lost" && output >> seconds) saw.lost += static_cast<int>(seconds);
-        if (word != "heartbeat" && word != "restart") continue;
-        output >> at >> seconds;
-        (word == "restart" ? saw.restart : saw.heartbeat)
-            .time.emplace_back(absl::UnixEpoch() + absl::Seconds(at), seconds);
-      }
-    }
-    return saw;
-  }
-
-  pid_t coordinator() const { return coordinator_->pid(); }
-  const std::string& address() const { return address_; }
-  int page_port() const { return page_port_; }
-
- private:
-  const Flags flags_;
-  const StopSignal& stop_;
-  std::atomic<int> submitted_{0};
-  std::string folder_, address_;
-  int page_port_ = 0;
-  std::unique_ptr<ChildProgram> coordinator_;
-  std::vector<std::unique_ptr<ChildProgram>> programs_;
-};
-
 void PrintDecisions(const Flags& flags) {
   const DecisionTimes decisions = MeasureDecisions(flags.workers, flags.jobs, flags.decisions);
   PrintTimes("deciding on a submission that waits (no network, no disk)", decisions.submit);
@@ -347,15 +93,15 @@ struct Beside {
 };
 
 // `submitted` is called between the submissions and the cancellations. Errors: kCancelled (a signal came first).
-absl::Status MeasureBeside(ControlPlane& plane, const Flags& flags, const StopSignal& stop,
-                           const std::function<void()>& submitted, Beside& beside) {
-  ADJOIN_RETURN_IF_ERROR(Pause(stop, flags.seconds));
+absl::Status MeasureBeside(ControlPlane& plane, const Flags& flags, const std::function<void()>& submitted,
+                           Beside& beside) {
+  ADJOIN_RETURN_IF_ERROR(plane.Pause(flags.seconds));
   beside.submitting = absl::Now();
   ADJOIN_ASSIGN_OR_RETURN(beside.submits, plane.Submit(flags.jobs / 10, &beside.seconds));
   submitted();
   beside.cancelling = absl::Now();
   ADJOIN_RETURN_IF_ERROR(plane.CancelRunning(flags.decisions));
-  ADJOIN_RETURN_IF_ERROR(Pause(stop, 2));  // for the last of them to start
+  ADJOIN_RETURN_IF_ERROR(plane.Pause(2));  // for the last of them to start
   beside.end = absl::Now();
   return absl::OkStatus();
 }
@@ -363,7 +109,13 @@ absl::Status MeasureBeside(ControlPlane& plane, const Flags& flags, const StopSi
 absl::Status Run(const Flags& flags, const StopSignal& stop) {
   std::cout << flags.workers << " workers in " << flags.processes << " processes, " << flags.jobs
             << " jobs in the queue, " << flags.users << " users\n\n";
-  ControlPlane plane(flags, stop);
+  ControlPlane plane({.coordinator_binary = flags.coordinator_binary,
+                      .folder = flags.folder,
+                      .workers = flags.workers,
+                      .processes = flags.processes,
+                      .users = flags.users,
+                      .synthetic = flags.synthetic},
+                     stop);
   ADJOIN_RETURN_IF_ERROR(plane.Start());
   const double empty = Memory(plane.coordinator(), "VmRSS:");
   ADJOIN_RETURN_IF_ERROR(plane.StartWorkers());
@@ -374,7 +126,7 @@ absl::Status Run(const Flags& flags, const StopSignal& stop) {
   ADJOIN_ASSIGN_OR_RETURN(std::vector<double> submits, plane.Submit(flags.jobs, &seconds));
   const double queued = Memory(plane.coordinator(), "VmRSS:");
   const absl::Time quiet = absl::Now();
-  ADJOIN_RETURN_IF_ERROR(Pause(stop, flags.seconds));
+  ADJOIN_RETURN_IF_ERROR(plane.Pause(flags.seconds));
   const absl::Time listing = absl::Now();
   ADJOIN_ASSIGN_OR_RETURN(ListJobsResponse list, plane.List());
   const double list_seconds = absl::ToDoubleSeconds(absl::Now() - listing);
@@ -387,10 +139,9 @@ absl::Status Run(const Flags& flags, const StopSignal& stop) {
   std::vector<std::string> jobs;
   for (const JobSummary& job : list.job()) jobs.push_back(job.job_id());
   JobWatchers watchers(
-      {[&] { return NewStub(plane.address()); }, [&] { return plane.List().status(); }, flags.listers, flags.followers},
-      jobs);
+      {[&] { return plane.NewStub(); }, [&] { return plane.List().status(); }, flags.listers, flags.followers}, jobs);
   const auto stop_watching = [&watchers] { watchers.Stop(); };  // the cancellations are measured alone
-  ADJOIN_RETURN_IF_ERROR(MeasureBeside(plane, flags, stop, stop_watching, watched));
+  ADJOIN_RETURN_IF_ERROR(MeasureBeside(plane, flags, stop_watching, watched));
 
   // Once more with pages: first one page alone, then all of them.
   std::vector<std::string> shown;
@@ -402,7 +153,7 @@ absl::Status Run(const Flags& flags, const StopSignal& stop) {
   std::vector<double> opened_alone;
   {
     OpenPages one({plane.page_port(), 1, shown});
-    ADJOIN_RETURN_IF_ERROR(Pause(stop, 1));
+    ADJOIN_RETURN_IF_ERROR(plane.Pause(1));
     one.Stop();
     opened_alone = one.TakeTimes().opened;
   }
@@ -410,7 +161,7 @@ absl::Status Run(const Flags& flags, const StopSignal& stop) {
   OpenPages pages({plane.page_port(), flags.pages, shown});
   std::cerr << "pages are open at http://127.0.0.1:" << plane.page_port() << "/ for " << flags.seconds << " s\n";
   const auto stay_open = [] {};
-  ADJOIN_RETURN_IF_ERROR(MeasureBeside(plane, flags, stop, stay_open, seen));
+  ADJOIN_RETURN_IF_ERROR(MeasureBeside(plane, flags, stay_open, seen));
   pages.Stop();
   const OpenPages::Times times = pages.TakeTimes();
   const double most = Memory(plane.coordinator(), "VmHWM:");
@@ -494,7 +245,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   adjoin::StopSignal stop;
-  if (!flags.simulate.empty()) return adjoin::Simulate(flags, stop);
+  if (!flags.simulate.empty()) return adjoin::SimulateWorkers(flags.simulate, flags.first, flags.workers, stop);
   const absl::Status status = adjoin::Run(flags, stop);
   if (status.ok()) return 0;
   std::cerr << "control_plane: " << status << "\n";
