@@ -3,22 +3,20 @@
 
 #include <gmock/gmock.h>
 #include <grpcpp/generic/async_generic_service.h>
-#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <atomic>
 #include <chrono>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <thread>
 
-#include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "base/deadline.h"
 #include "base/endpoint.h"
+#include "base/security/certificates_fixture.h"
+#include "base/security/raw_call.h"
 #include "base/security/tls.h"
 
 namespace adjoin {
@@ -96,28 +94,16 @@ class SilentServer {
   std::thread poller_;
 };
 
-class RevokedServerTest : public ::testing::Test {
+class RevokedServerTest : public CertificatesTest {
  protected:
   void SetUp() override {
-    folder_ = absl::StrCat(getenv("TEST_TMPDIR"), "/", ::testing::UnitTest::GetInstance()->current_test_info()->name());
-    std::filesystem::create_directories(folder_);
-    MakeCerts("certs --server localhost,127.0.0.1 --client worker node-1");
-    Shell("cd certs && cp server.pem first.pem && cp server.key first.key");
+    MakeCerts("certs", "--server localhost,127.0.0.1 --client worker node-1");
+    ASSERT_EQ(Shell("cd certs && cp server.pem first.pem && cp server.key first.key"), 0);
     server_ = std::make_unique<SilentServer>(Files("first"));
     auto made = MakeChannelCredentials(server_->endpoint(), Files("worker-node-1"), "", &check_);
     ASSERT_TRUE(made.ok()) << made.status();
     credentials_ = *made;
     ASSERT_TRUE(check_ != nullptr);
-  }
-  void Shell(const std::string& command) {
-    ASSERT_EQ(system(absl::StrCat("cd ", folder_, " && { ", command, " ; } > log 2>&1").c_str()), 0) << command;
-  }
-  void MakeCerts(const std::string& what) {
-    Shell(absl::StrCat(getenv("TEST_SRCDIR"), "/", getenv("TEST_WORKSPACE"), "/tools/make-certs ", what));
-  }
-  TlsFiles Files(const std::string& who) const {
-    const std::string base = folder_ + "/certs/";
-    return {base + "ca.pem", base + who + ".pem", base + who + ".key"};
   }
   static std::chrono::system_clock::time_point Soon() {
     return std::chrono::system_clock::now() + std::chrono::seconds(30);
@@ -129,21 +115,7 @@ class RevokedServerTest : public ::testing::Test {
     return grpc::CreateCustomChannel(server.endpoint().ToString(), credentials_, arguments);
   }
   // A call that the server does not answer.
-  grpc::Status Call(const std::shared_ptr<grpc::Channel>& channel) {
-    grpc::GenericStub stub(channel);
-    grpc::ClientContext context;
-    context.set_deadline(Soon());
-    grpc::CompletionQueue queue;
-    grpc::ByteBuffer request, response;
-    auto call = stub.PrepareUnaryCall(&context, "/none/None", request, &queue);
-    call->StartCall();
-    grpc::Status status;
-    call->Finish(&response, &status, nullptr);
-    void* tag = nullptr;
-    bool ok = false;
-    queue.Next(&tag, &ok);
-    return status;
-  }
+  static grpc::Status Call(const std::shared_ptr<grpc::Channel>& channel) { return RawCall(channel, "/none/None", ""); }
 
   // Connects anew until `server` is refused, and returns why: its revocation, or another authority, is known then.
   std::string WhyRefusedAnew(const SilentServer& server) {
@@ -161,7 +133,6 @@ class RevokedServerTest : public ::testing::Test {
     return why;
   }
 
-  std::string folder_;
   std::unique_ptr<SilentServer> server_;  // shows the certificate "first"
   ServerCheck check_;
   std::shared_ptr<grpc::ChannelCredentials> credentials_;
@@ -174,7 +145,7 @@ TEST_F(RevokedServerTest, IsNoLongerTrustedWhereItWasLetIn) {
   EXPECT_EQ(check_(begun), absl::OkStatus());
   const Deadline::Clock::time_point later = Deadline::Clock::now();
 
-  MakeCerts("certs --revoke server");
+  MakeCerts("certs", "--revoke server");
   absl::Notification over;
   std::string reason;
   {
@@ -194,12 +165,12 @@ TEST_F(RevokedServerTest, OneThatAnotherHasReplacedIsNotHeldAgainstIt) {
   const Deadline::Clock::time_point begun = Deadline::Clock::now();
   ASSERT_TRUE(Open(*server_)->WaitForConnected(Soon()));
   // Its certificate is renewed; then the older one alone is revoked.
-  MakeCerts("certs --server localhost,127.0.0.1");
-  Shell(
-      "cd certs && cp server.pem second.pem && cp server.key second.key && cp first.pem server.pem && "
-      "sed -i '$d' issued");
+  MakeCerts("certs", "--server localhost,127.0.0.1");
+  ASSERT_EQ(Shell("cd certs && cp server.pem second.pem && cp server.key second.key && cp first.pem server.pem && "
+                  "sed -i '$d' issued"),
+            0);
   const SilentServer second(Files("second"));
-  MakeCerts("certs --revoke server");
+  MakeCerts("certs", "--revoke server");
   EXPECT_THAT(WhyRefusedAnew(*server_), HasSubstr("was revoked on"));
   EXPECT_THAT(std::string(check_(begun).message()), HasSubstr("was revoked on"));
   const std::shared_ptr<grpc::Channel> channel = Open(second);
@@ -237,13 +208,13 @@ TEST_F(RevokedServerTest, ARenewedAuthorityThatCountsFromALaterTimeEndsNothingTh
   const Deadline::Clock::time_point begun = Deadline::Clock::now();
   const std::shared_ptr<grpc::Channel> channel = Open(*server_);
   ASSERT_TRUE(channel->WaitForConnected(Soon()));
-  Shell(kRenewAuthority);
+  ASSERT_EQ(Shell(kRenewAuthority), 0);
   EXPECT_THAT(WhyRefusedAnew(*server_), HasSubstr("is not valid before 2045"));
   EXPECT_EQ(check_(begun), absl::OkStatus());
 
   // An authority that is trusted no more ends it.
-  MakeCerts("others --server localhost");
-  Shell("mv others/ca.pem certs/ca.pem");
+  MakeCerts("others", "--server localhost");
+  ASSERT_EQ(Shell("mv others/ca.pem certs/ca.pem"), 0);
   absl::Status status;
   for (const Deadline deadline = Deadline::After(absl::Seconds(60)); status.ok() && !deadline.Expired();) {
     EXPECT_THAT(WhyRefusedAnew(*server_), HasSubstr("is not trusted"));

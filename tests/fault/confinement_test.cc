@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "base/security/raw_call.h"
 #include "proto/protocol.h"
 #include "tests/fault/fake_jobs.h"
 #include "tests/fault/security_fixture.h"

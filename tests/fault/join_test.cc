@@ -7,12 +7,14 @@
 #include <vector>
 
 #include <gmock/gmock.h>
+#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/security/raw_call.h"
 #include "proto/coordinator.pb.h"
 #include "tests/fault/fake_jobs.h"
 #include "tests/fault/security_fixture.h"

@@ -8,11 +8,8 @@
 #ifndef ADJOIN_TESTS_FAULT_SECURITY_FIXTURE_H_
 #define ADJOIN_TESTS_FAULT_SECURITY_FIXTURE_H_
 
-#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
-#include <stdlib.h>
 
-#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -26,6 +23,7 @@
 #include "absl/time/time.h"
 #include "base/deadline.h"
 #include "base/endpoint.h"
+#include "base/security/certificates_fixture.h"
 #include "base/security/tls.h"
 #include "proto/coordinator.pb.h"
 #include "tests/fault/fake_jobs.h"
@@ -36,27 +34,14 @@ namespace adjoin {
 
 inline Deadline Within(double seconds) { return Deadline::After(absl::Seconds(seconds)); }
 
-inline int Shell(const std::string& command) {
-  return system(absl::StrCat("{ ", command, " ; } > /dev/null 2>&1").c_str());
-}
-
-class SecurityTest : public ::testing::Test {
+class SecurityTest : public CertificatesTest {
  protected:
-  // Certificates of one authority for all that a cluster has, in a folder of the test's own.
+  // Certificates of one authority for all that a cluster has.
   void SetUp() override {
-    folder_ = absl::StrCat(getenv("TEST_TMPDIR"), "/", ::testing::UnitTest::GetInstance()->current_test_info()->name());
-    std::filesystem::create_directories(folder_);
     MakeCerts(
         "certs",
         "--server localhost,127.0.0.1 --client admin root --client user alice --client user bob --client viewer eve "
         "--client worker worker-0 --client worker worker-1");
-  }
-  void MakeCerts(const std::string& name, const std::string& what) {
-    ASSERT_EQ(Shell(absl::StrCat(Runfile("tools/make-certs"), " ", folder_, "/", name, " ", what)), 0) << what;
-  }
-  TlsFiles Files(const std::string& who, const std::string& folder = "certs") const {
-    const std::string base = absl::StrCat(folder_, "/", folder, "/");
-    return {base + "ca.pem", base + who + ".pem", base + who + ".key"};
   }
   static std::vector<std::string> Flags(const TlsFiles& files) {
     std::vector<std::string> flags = {"--tls-ca", files.ca};
@@ -111,24 +96,6 @@ class SecurityTest : public ::testing::Test {
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     return grpc::CreateCustomChannel(cluster_->address(), credentials, arguments);
   }
-  // Any bytes as a request of any method.
-  static grpc::Status RawCall(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
-                              const std::string& bytes) {
-    grpc::GenericStub stub(channel);
-    grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
-    grpc::Slice slice(bytes);
-    grpc::ByteBuffer request(&slice, 1), response;
-    grpc::CompletionQueue queue;
-    auto call = stub.PrepareUnaryCall(&context, method, request, &queue);
-    call->StartCall();
-    grpc::Status status;
-    call->Finish(&response, &status, nullptr);
-    void* tag = nullptr;
-    bool ok = false;
-    queue.Next(&tag, &ok);
-    return status;
-  }
   // A request that has the right protocol version and nothing else.
   static std::string OnlyHeader() { return std::string("\x0a\x02\x08\x01", 4); }
 
@@ -147,7 +114,6 @@ class SecurityTest : public ::testing::Test {
     EXPECT_EQ(end->state(), SUCCEEDED) << end->reason();
   }
 
-  std::string folder_;
   std::unique_ptr<LocalCluster> cluster_;
 };
 

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
+#include "base/security/raw_call.h"
 #include "base/security/tls.h"
 #include "base/testing/expired_certificate.h"
 #include "proto/protocol.h"
