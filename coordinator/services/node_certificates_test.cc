@@ -3,9 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
-#include <filesystem>
 #include <limits>
 #include <memory>
 #include <string>
@@ -17,6 +15,7 @@
 #include "base/security/certificate.h"
 #include "base/security/certificate_issuer.h"
 #include "base/security/certificate_request.h"
+#include "base/security/certificates_fixture.h"
 #include "coordinator/store/store.h"
 
 namespace adjoin {
@@ -27,14 +26,10 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::SizeIs;
 
-class NodeCertificatesTest : public ::testing::Test {
+class NodeCertificatesTest : public CertificatesTest {
  protected:
   void SetUp() override {
-    folder_ = absl::StrCat(getenv("TEST_TMPDIR"), "/", ::testing::UnitTest::GetInstance()->current_test_info()->name());
-    std::filesystem::create_directories(folder_);
-    const std::string make = absl::StrCat("cd ", folder_, " && ", getenv("TEST_SRCDIR"), "/", getenv("TEST_WORKSPACE"),
-                                          "/tools/make-certs certs --server localhost > log 2>&1");
-    ASSERT_EQ(system(make.c_str()), 0);
+    MakeCerts("certs", "--server localhost");
     Open();
   }
   // As a coordinator that starts again.
@@ -84,7 +79,6 @@ class NodeCertificatesTest : public ::testing::Test {
     return certificate.value_or(Certificate());
   }
 
-  std::string folder_;
   // Later than the authority was made.
   absl::Time now_ = absl::FromUnixSeconds(absl::ToUnixSeconds(absl::Now())) + absl::Hours(1);
   std::unique_ptr<Store> store_;
@@ -230,11 +224,8 @@ TEST_F(NodeCertificatesTest, TriesOfOneKeyWhoseAnswersGotLostCountOnce) {
 
 TEST_F(NodeCertificatesTest, NodesAreSentOnlyAuthoritiesThatTheyCanUse) {
   const std::string file = folder_ + "/certs/ca.pem", token = Token("", 10);
-  const auto shell = [&](const std::string& command) {
-    return system(absl::StrCat("cd ", folder_, " && { ", command, " ; } > log 2>&1").c_str());
-  };
   // What is in the file by mistake stays here.
-  ASSERT_EQ(shell("cp certs/ca.pem before && cat certs/ca.key >> certs/ca.pem"), 0);
+  ASSERT_EQ(Shell("cp certs/ca.pem before && cat certs/ca.key >> certs/ca.pem"), 0);
   Open();
   EXPECT_THAT(*nodes_->ReadAuthorities(), AllOf(HasSubstr("BEGIN CERTIFICATE"), Not(HasSubstr("PRIVATE KEY"))));
   auto joined = Join(token, "node-1");
@@ -243,16 +234,16 @@ TEST_F(NodeCertificatesTest, NodesAreSentOnlyAuthoritiesThatTheyCanUse) {
 
   // A file that cannot be read whole changes nothing.
   Open();  // the file is looked at again with the next call
-  ASSERT_EQ(shell("cp before next && head -c 300 before >> next && mv next certs/ca.pem"), 0);
+  ASSERT_EQ(Shell("cp before next && head -c 300 before >> next && mv next certs/ca.pem"), 0);
   joined = Join(token, "node-2");
   ASSERT_TRUE(joined.ok()) << joined.status();
   EXPECT_EQ(*nodes_->ReadAuthorities(), joined->authorities());
 
   // Authorities by which neither the coordinator nor its nodes are trusted any more: nothing is issued, nor stored.
-  ASSERT_EQ(shell("cp before certs/ca.pem"), 0);
+  ASSERT_EQ(Shell("cp before certs/ca.pem"), 0);
   Open();
-  const std::string make = absl::StrCat(getenv("TEST_SRCDIR"), "/", getenv("TEST_WORKSPACE"), "/tools/make-certs ");
-  ASSERT_EQ(shell(make + "other --server localhost && mv other/ca.pem certs/ca.pem"), 0);
+  MakeCerts("other", "--server localhost");
+  ASSERT_EQ(Shell("mv other/ca.pem certs/ca.pem"), 0);
   const auto refused = Join(token, "node-3");
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(refused.status().message()), HasSubstr("is not trusted by --tls-ca"));

@@ -4,7 +4,6 @@
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <algorithm>
 #include <atomic>
@@ -16,8 +15,8 @@
 #include <thread>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/security/certificates_fixture.h"
 #include "base/security/tls.h"
 #include "proto/protocol.h"
 #include "tests/fault/fake_jobs.h"
@@ -83,16 +82,12 @@ class OpenCalls {
   std::thread reader_;
 };
 
-class StreamsTest : public ::testing::Test {
+class StreamsTest : public CertificatesTest {
  protected:
   void SetUp() override {
-    folder_ = absl::StrCat(getenv("TEST_TMPDIR"), "/", ::testing::UnitTest::GetInstance()->current_test_info()->name());
-    fs::create_directories(folder_);
-    const std::string made = absl::StrCat(Runfile("tools/make-certs"), " ", folder_,
-                                          "/certs --server localhost,127.0.0.1 --client admin root --client user alice "
-                                          "--client user bob --client worker ",
-                                          "worker-0 > /dev/null 2>&1");
-    ASSERT_EQ(system(made.c_str()), 0);
+    MakeCerts("certs",
+              "--server localhost,127.0.0.1 --client admin root --client user alice --client user bob "
+              "--client worker worker-0");
     LocalClusterOptions options;
     options.rank_binary = "worker/testing/fake-rank";
     options.credentials = Credentials("admin-root");
@@ -101,10 +96,6 @@ class StreamsTest : public ::testing::Test {
     auto cluster = LocalCluster::Start(1, 2, options);
     ASSERT_TRUE(cluster.ok()) << cluster.status();
     cluster_ = *std::move(cluster);
-  }
-  TlsFiles Files(const std::string& who) const {
-    const std::string base = folder_ + "/certs/";
-    return {base + "ca.pem", base + who + ".pem", base + who + ".key"};
   }
   std::vector<std::string> Flags(const std::string& who) const {
     const TlsFiles files = Files(who);
@@ -152,7 +143,6 @@ class StreamsTest : public ::testing::Test {
     return result.out.substr(0, result.out.find_first_of(" \n"));
   }
 
-  std::string folder_;
   std::unique_ptr<LocalCluster> cluster_;
 };
 

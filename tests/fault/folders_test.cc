@@ -1,7 +1,6 @@
 // Whose folders are whose, also when the coordinator knows nothing any more; with real processes that speak TLS.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <filesystem>
 #include <fstream>
@@ -13,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/endpoint.h"
+#include "base/security/certificates_fixture.h"
 #include "base/security/tls.h"
 #include "tests/fault/fake_jobs.h"
 #include "tests/harness/local_cluster.h"
@@ -25,19 +25,12 @@ using ::testing::HasSubstr;
 
 Deadline Within(double seconds) { return Deadline::After(absl::Seconds(seconds)); }
 
-class FoldersTest : public ::testing::Test {
+class FoldersTest : public CertificatesTest {
  protected:
   void SetUp() override {
-    folder_ = absl::StrCat(getenv("TEST_TMPDIR"), "/", ::testing::UnitTest::GetInstance()->current_test_info()->name());
-    fs::create_directories(folder_);
-    const std::string make = absl::StrCat(Runfile("tools/make-certs"), " ", folder_,
-                                          "/certs --server localhost,127.0.0.1 --client admin root --client user alice"
-                                          " --client user bob --client worker worker-0 > /dev/null 2>&1");
-    ASSERT_EQ(system(make.c_str()), 0);
-  }
-  TlsFiles Files(const std::string& who) const {
-    const std::string base = absl::StrCat(folder_, "/certs/");
-    return {base + "ca.pem", base + who + ".pem", base + who + ".key"};
+    MakeCerts("certs",
+              "--server localhost,127.0.0.1 --client admin root --client user alice --client user bob "
+              "--client worker worker-0");
   }
   std::vector<std::string> Flags(const std::string& who) const {
     const TlsFiles files = Files(who);
@@ -88,7 +81,6 @@ class FoldersTest : public ::testing::Test {
   }
   std::string Output(const std::string& path) const { return cluster_->output_root() + "/" + path; }
 
-  std::string folder_;
   std::unique_ptr<LocalCluster> cluster_;
 };
 

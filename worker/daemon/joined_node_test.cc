@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <stdlib.h>
 #include <sys/socket.h>
 
 #include <filesystem>
@@ -28,6 +27,7 @@
 #include "base/security/authority_pin.h"
 #include "base/security/certificate.h"
 #include "base/security/certificate_issuer.h"
+#include "base/security/certificates_fixture.h"
 #include "base/security/tls.h"
 #include "base/unique_fd.h"
 #include "proto/coordinator.grpc.pb.h"
@@ -149,14 +149,10 @@ class SilentServer {
   int port_ = 0;
 };
 
-class JoinedNodeTest : public ::testing::Test {
+class JoinedNodeTest : public CertificatesTest {
  protected:
   void SetUp() override {
-    folder_ = absl::StrCat(getenv("TEST_TMPDIR"), "/", ::testing::UnitTest::GetInstance()->current_test_info()->name());
-    std::filesystem::create_directories(folder_);
-    const std::string make = absl::StrCat("cd ", folder_, " && ", getenv("TEST_SRCDIR"), "/", getenv("TEST_WORKSPACE"),
-                                          "/tools/make-certs certs --server localhost,127.0.0.1 > log 2>&1");
-    ASSERT_EQ(system(make.c_str()), 0);
+    MakeCerts("certs", "--server localhost,127.0.0.1");
     coordinator_ = std::make_unique<Coordinator>(folder_ + "/certs");
     Serve();
     WriteToken("aaaaaaaaaaaa");
@@ -167,8 +163,7 @@ class JoinedNodeTest : public ::testing::Test {
   }
   // On the same port where it has served before. `certs`: the folder of its certificate.
   void Serve(const std::string& certs = "certs") {
-    const std::string base = absl::StrCat(folder_, "/", certs, "/");
-    auto credentials = MakeServerCredentials(endpoint_, {base + "ca.pem", base + "server.pem", base + "server.key"});
+    auto credentials = MakeServerCredentials(endpoint_, Files("server", certs));
     ASSERT_TRUE(credentials.ok()) << credentials.status();
     grpc::ServerBuilder builder;
     builder.RegisterService(coordinator_.get());
@@ -179,18 +174,13 @@ class JoinedNodeTest : public ::testing::Test {
     endpoint_.port = port;
   }
   void WriteToken(const std::string& id) {
-    const std::string base = folder_ + "/certs/";
-    const auto pin = PinOfAuthority(ReadAll(base + "server.pem"), ReadAll(base + "ca.pem"));
+    const TlsFiles server = Files("server");
+    const auto pin = PinOfAuthority(ReadAll(server.cert), ReadAll(server.ca));
     ASSERT_TRUE(pin.ok()) << pin.status();
     token_ = absl::StrCat("adjjoin_", id, "_", std::string(64, '0'), "_", *pin);
     std::ofstream(folder_ + "/token") << token_ << "\n";
     std::filesystem::permissions(folder_ + "/token",
                                  std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
-  }
-  void MakeOtherCerts() {
-    const std::string make = absl::StrCat("cd ", folder_, " && ", getenv("TEST_SRCDIR"), "/", getenv("TEST_WORKSPACE"),
-                                          "/tools/make-certs other --server localhost,127.0.0.1 > log 2>&1");
-    ASSERT_EQ(system(make.c_str()), 0);
   }
   absl::Status Join(const std::function<bool()>& stops = [] { return false; }) {
     node_.reset();
@@ -209,7 +199,7 @@ class JoinedNodeTest : public ::testing::Test {
     return own.ok() ? own->serial : "";
   }
 
-  std::string folder_, token_;
+  std::string token_;
   Endpoint endpoint_{"127.0.0.1", 0};
   std::unique_ptr<Coordinator> coordinator_;
   std::unique_ptr<grpc::Server> server_;
@@ -315,12 +305,8 @@ TEST_F(JoinedNodeTest, DamagedAuthoritiesAreFetchedAnewAndCostNoToken) {
 
 TEST_F(JoinedNodeTest, WhatWasRevokedIsNotForgottenWithAuthoritiesThatAreDamaged) {
   const std::string bare = ReadAll(folder_ + "/certs/ca.pem");
-  const std::string make =
-      absl::StrCat(getenv("TEST_SRCDIR"), "/", getenv("TEST_WORKSPACE"), "/tools/make-certs certs");
-  ASSERT_EQ(system(absl::StrCat("cd ", folder_, " && { ", make, " --client user bob && ", make,
-                                " --revoke user-bob ; } > log 2>&1")
-                       .c_str()),
-            0);
+  MakeCerts("certs", "--client user bob");
+  MakeCerts("certs", "--revoke user-bob");
   const std::string whole = ReadAll(folder_ + "/certs/ca.pem");
   const size_t list = whole.find("-----BEGIN X509 CRL-----");
   ASSERT_NE(list, std::string::npos);
@@ -348,7 +334,7 @@ TEST_F(JoinedNodeTest, WhatWasRevokedIsNotForgottenWithAuthoritiesThatAreDamaged
 TEST_F(JoinedNodeTest, OtherAuthoritiesNeedAnotherCertificate) {
   ASSERT_EQ(Join(), absl::OkStatus());
   node_.reset();
-  MakeOtherCerts();
+  MakeCerts("other", "--server localhost,127.0.0.1");
   std::filesystem::copy_file(folder_ + "/other/ca.pem", File("ca.pem"),
                              std::filesystem::copy_options::overwrite_existing);
   ASSERT_EQ(Join(), absl::OkStatus()) << "the token lets it in once more";
@@ -366,7 +352,7 @@ TEST_F(JoinedNodeTest, OtherAuthoritiesNeedAnotherCertificate) {
 }
 
 TEST_F(JoinedNodeTest, TheTokenGoesToNobodyWhomItsAuthorityHasNotSigned) {
-  MakeOtherCerts();
+  MakeCerts("other", "--server localhost,127.0.0.1");
   // Known here, too, as while one authority takes the place of another.
   std::filesystem::create_directories(folder_ + "/certificate");
   std::ofstream(File("ca.pem")) << ReadAll(folder_ + "/other/ca.pem") << ReadAll(folder_ + "/certs/ca.pem");
@@ -427,15 +413,13 @@ TEST_F(JoinedNodeTest, ItsEndBreaksOffAJoinThatIsNotAnsweredAndNothingFollows) {
 }
 
 TEST_F(JoinedNodeTest, AnAuthorityWithTheRightKeyThatHasNotSignedItselfIsNotTaken) {
-  const std::string forge = absl::StrCat(
-      "cd ", folder_, " && { ", getenv("TEST_SRCDIR"), "/", getenv("TEST_WORKSPACE"),
-      "/tools/make-certs other --server localhost && printf 'basicConstraints=critical,CA:TRUE\\n' > x && openssl "
-      "x509 ",
-      "-in certs/ca.pem -noout -pubkey > k && openssl req -new -key other/ca.key -subj /CN=forged -out r && openssl ",
-      "x509 -req -in r -force_pubkey k -CA other/ca.pem -CAkey other/ca.key -set_serial 9 -days 9 -extfile x -out "
-      "f.pem",
-      " ; } > log 2>&1");
-  ASSERT_EQ(system(forge.c_str()), 0);
+  MakeCerts("other", "--server localhost");
+  ASSERT_EQ(Shell("printf 'basicConstraints=critical,CA:TRUE\\n' > x && "
+                  "openssl x509 -in certs/ca.pem -noout -pubkey > k && "
+                  "openssl req -new -key other/ca.key -subj /CN=forged -out r && "
+                  "openssl x509 -req -in r -force_pubkey k -CA other/ca.pem -CAkey other/ca.key -set_serial 9 -days 9 "
+                  "-extfile x -out f.pem"),
+            0);
   const std::string right = ReadAll(folder_ + "/certs/ca.pem");
   coordinator_->Send(ReadAll(folder_ + "/f.pem"));
   EXPECT_THAT(std::string(Join().message()), HasSubstr("the token was not sent"));
