@@ -258,24 +258,28 @@ absl::Status AnswerSized(const PlanQuestion& question, const ParsedSpec& parsed,
 }
 
 absl::Status AnswerFirst(const PlanQuestion& question, const ParsedSpec& parsed, const LayerRules& rules,
-                         const SeenSizes* seen, PlanAnswer& answer) {
+                         const SeenSizes* seen, const std::function<void()>& on_guess, PlanAnswer& answer) {
   // A plan names the folder.
   const bool has_folder = !parsed.spec.output_dir().empty() || !question.output_dir().empty();
   if (const auto sizes = SizesWithoutFiles(parsed.spec); sizes.has_value()) {
     PlanAnswer without_folder;  // only checks that a plan can be made
     return MakePlan(question, parsed, rules, sizes, has_folder ? answer : without_folder);
   }
-  const auto expected = has_folder ? ExpectedSizes(parsed.spec, seen) : std::nullopt;
-  if (expected.has_value() && PlanAhead(question, parsed, rules, *expected, answer)) return absl::OkStatus();
+  const bool may_guess = has_folder && !question.as_if_unseen();
+  if (const auto expected = may_guess ? ExpectedSizes(parsed.spec, seen) : std::nullopt; expected.has_value()) {
+    if (on_guess) on_guess();
+    if (PlanAhead(question, parsed, rules, *expected, answer)) return absl::OkStatus();
+  }
   return MakePlan(question, parsed, rules, std::nullopt, answer);
 }
 
-absl::Status Answer(const PlanQuestion& question, const LayerRules& rules, SeenSizes* seen, PlanAnswer& answer) {
+absl::Status Answer(const PlanQuestion& question, const LayerRules& rules, SeenSizes* seen,
+                    const std::function<void()>& on_guess, PlanAnswer& answer) {
   if (!question.picture_of().empty()) return Draw(question, answer);
   ADJOIN_ASSIGN_OR_RETURN(ParsedSpec parsed, Parse(question));
   PlaceWeights(question.weights(), parsed.spec);
   if (question.sized()) return AnswerSized(question, parsed, rules, seen, answer);
-  ADJOIN_RETURN_IF_ERROR(AnswerFirst(question, parsed, rules, seen, answer));
+  ADJOIN_RETURN_IF_ERROR(AnswerFirst(question, parsed, rules, seen, on_guess, answer));
   if (!question.source().empty()) {
     AddPlaces(parsed, answer);
     *answer.mutable_spec() = std::move(parsed.spec);
@@ -292,9 +296,10 @@ absl::Status CheckPlanSize(size_t bytes, const JobSpec& spec) {
                                                  " are possible: take fewer ranks, or fewer layers"));
 }
 
-PlanAnswer AnswerPlanQuestion(const PlanQuestion& question, const LayerRules& rules, SeenSizes* seen) {
+PlanAnswer AnswerPlanQuestion(const PlanQuestion& question, const LayerRules& rules, SeenSizes* seen,
+                              const std::function<void()>& on_guess) {
   PlanAnswer answer;
-  const absl::Status status = Caught("the planner", [&] { return Answer(question, rules, seen, answer); });
+  const absl::Status status = Caught("the planner", [&] { return Answer(question, rules, seen, on_guess, answer); });
   if (!status.ok()) {
     answer.Clear();
     answer.set_error(static_cast<int>(status.code()));

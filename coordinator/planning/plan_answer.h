@@ -9,10 +9,9 @@
 // What a rule throws is in the answer. A spec is accepted or refused, and a plan made, by the question alone; what was
 // seen decides only whether the plan of a job that reads files comes with the first answer already.
 //
-// There is one exception, the limits of a planner process. A plan for sizes that were seen counts for those of the
-// first question, and so does the check that follows where this plan cannot be made: a job may be refused there
-// although its files have become so small that its own plan would keep to them. Only jobs of little work are planned in
-// advance, which seldom come near these limits.
+// The limits of a planner process are the one exception: the plan for sizes that were seen may take more time or memory
+// than it has, where that for the sizes that will be found would not. So the caller is told before such a plan is
+// begun, and can ask once more with `as_if_unseen`.
 #ifndef ADJOIN_COORDINATOR_PLANNING_PLAN_ANSWER_H_
 #define ADJOIN_COORDINATOR_PLANNING_PLAN_ANSWER_H_
 
@@ -31,8 +30,10 @@ namespace adjoin {
 
 // Errors, in PlanAnswer.error: kInvalidArgument (the spec is too large, or wrong, with the location; the plan is too
 // large), kUnimplemented (the spec needs something that is not supported yet), kInternal (a rule threw; says what).
-// `seen`: the sizes that earlier questions told, to which those of this one are added; null: none.
-PlanAnswer AnswerPlanQuestion(const PlanQuestion& question, const LayerRules& rules, SeenSizes* seen = nullptr);
+// `seen`: the sizes that earlier questions told, to which those of this one are added; null: none. `on_guess`: called
+// before a plan for such sizes is begun, from where on time and memory may be this plan's; empty: nobody is told.
+PlanAnswer AnswerPlanQuestion(const PlanQuestion& question, const LayerRules& rules, SeenSizes* seen = nullptr,
+                              const std::function<void()>& on_guess = nullptr);
 
 // Checks the size of a plan as it is stored and sent. Errors: kInvalidArgument (too large; names the size of the job
 // and the limit).

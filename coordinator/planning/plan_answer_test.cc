@@ -285,6 +285,26 @@ TEST(PlanAnswer, OnlyJobsOnTheSameFilesThatMayBePlannedNowAre) {
   EXPECT_NE(AnswerPlanQuestion(Question(text + "output_dir: \"out\""), BuiltinLayerRules(), &seen).plan(), "");
 }
 
+TEST(PlanAnswer, WhatWasSeenIsLeftOutWhereTheQuestionSaysSoAndToldBeforeItIsUsed) {
+  SeenSizes seen;
+  PlanQuestion sized = Question(kSpec);
+  sized.set_sized(true);
+  sized.add_size()->set_name("train");
+  sized.mutable_size(0)->set_samples(100);
+  int guesses = 0;
+  const auto count = [&] { ++guesses; };
+  ASSERT_EQ(AnswerPlanQuestion(sized, BuiltinLayerRules(), &seen, count).error(), 0);
+  EXPECT_EQ(guesses, 0) << "these are its own sizes";
+  PlanQuestion question = Question(kSpec);
+  question.set_output_dir("job-17");
+  EXPECT_NE(AnswerPlanQuestion(question, BuiltinLayerRules(), &seen, count).plan(), "");
+  EXPECT_EQ(guesses, 1);
+  question.set_as_if_unseen(true);
+  EXPECT_EQ(AnswerPlanQuestion(question, BuiltinLayerRules(), &seen, count).SerializeAsString(),
+            AnswerPlanQuestion(question, BuiltinLayerRules()).SerializeAsString());
+  EXPECT_EQ(guesses, 1);
+}
+
 // AnswersTo compares each answer with that of a planner that has seen nothing.
 TEST(PlanAnswer, WhatWasSeenRefusesNoJobAndAcceptsNone) {
   const std::string text = kSpec;

@@ -15,6 +15,7 @@ PlanQuestion QuestionOf(const PlanTask& task) {
   question.set_source(task.spec->source);
   question.set_file(task.spec->file);
   question.set_output_dir(task.output_dir);
+  question.set_as_if_unseen(task.as_if_unseen);
   question.set_weights(task.weights);
   if (task.weights_file.has_value()) *question.mutable_weights_file() = *task.weights_file;
   if (task.rates != nullptr) *question.mutable_rates() = *task.rates;

@@ -21,7 +21,7 @@ class PlanMaker {
   // What is wrong with the spec is in the answer. `go_on` is called several times a second while the plan is made; when
   // it returns false, the plan is given up. Always called by one thread.
   // Errors: kCancelled (`go_on` returned false), kDeadlineExceeded, kResourceExhausted, kUnavailable (as PlanDone),
-  // kAborted (the planner ended, and it may be well with another one; says how it ended).
+  // kAborted (the planner ended, and it may be well with another one, or with `as_if_unseen`; says how it ended).
   virtual absl::StatusOr<PlanAnswer> Make(const PlanTask& task, const std::function<bool()>& go_on) = 0;
 };
 

@@ -97,7 +97,9 @@ int RunPlannerProcess(char** argv, const LayerRules& rules) {
     PlanQuestion question;
     if (!ReadAll(bytes.data(), bytes.size()) || !question.ParseFromString(bytes)) return 2;
     // The length goes first, so that the answer is sent at once.
-    const PlanAnswer answer = AnswerPlanQuestion(question, rules, &seen);
+    // Where that fails, so does the answer.
+    const auto tell = [] { WriteAll(PlannerLength(kPlannerGuesses).data(), kPlannerLengthBytes); };
+    const PlanAnswer answer = AnswerPlanQuestion(question, rules, &seen, tell);
     bytes = PlannerLength(answer.ByteSizeLong());
     answer.AppendToString(&bytes);
     if (!WriteAll(bytes.data(), bytes.size())) return 0;

@@ -128,8 +128,12 @@ absl::StatusOr<PlanAnswer> PlannerPool::Make(PlanMaker* maker, const PlanTask& t
 bool PlannerPool::EndsWith(uint64_t ticket, const absl::Status& status) {
   Work& work = works_.find(ticket)->second;
   if (work.given_up || !(absl::IsCancelled(status) || absl::IsAborted(status))) return true;
-  // Aborted: perhaps the operator or the kernel killed the planner, through no fault of this spec.
-  if (absl::IsAborted(status) && ++work.tries >= kTries) return true;
+  if (absl::IsAborted(status)) {
+    // Perhaps the operator or the kernel killed the planner, or the sizes of an earlier job's files were too much for
+    // it, through no fault of this spec.
+    if (++work.tries >= kTries) return true;
+    work.task.as_if_unseen = true;
+  }
   work.entry = queue_.AsLong(std::move(work.entry));
   return !queue_.Add(work.entry).ok();
 }

@@ -4,8 +4,8 @@
 //   ADJOIN_ASSIGN_OR_RETURN(PlanAnswer answer, PlanAndWait(pool, task, given_up));
 //
 // plan_queue.h says which plan is next. A plan that takes longer than a second although it seemed short may have to
-// begin anew, and one whose planner ended is tried once more. A plan that was given up ends within a second. Any
-// thread.
+// begin anew, and one whose planner ended is tried once more, then without a guess at what its files hold. All of this
+// counts as its owner's time. A plan that was given up ends within a second. Any thread.
 #ifndef ADJOIN_COORDINATOR_PLANNING_PLANNER_POOL_H_
 #define ADJOIN_COORDINATOR_PLANNING_PLANNER_POOL_H_
 

@@ -35,6 +35,7 @@ class Stage {
     }
     if (task.name == "throws") throw std::runtime_error("a rule threw");
     if (task.name == "dies") return absl::AbortedError("killed by signal 9");
+    if (task.name == "dies of a guess" && !task.as_if_unseen) return absl::AbortedError("it took longer than 60s");
     if (task.name == "dies once" && Count("dies once") == 1) return absl::AbortedError("killed by signal 9");
     for (const Deadline deadline = Deadline::After(absl::Seconds(30)); task.name.substr(0, 4) == "long";) {
       if (!go_on()) return absl::CancelledError("not wanted");
@@ -154,6 +155,11 @@ TEST_F(PlannerPoolTest, APlannerThatEndedIsTriedOnceMore) {
   EXPECT_EQ(failed.code(), absl::StatusCode::kInternal);
   EXPECT_THAT(std::string(failed.message()), HasSubstr("killed by signal 9"));
   EXPECT_EQ(stage_.Count("dies"), 2);
+}
+
+TEST_F(PlannerPoolTest, APlannerThatEndedIsTriedOnceMoreWithoutAGuess) {
+  EXPECT_EQ(Plan("dies of a guess")->hash(), "dies of a guess");
+  EXPECT_EQ(stage_.Count("dies of a guess"), 2);
 }
 
 TEST_F(PlannerPoolTest, WhatIsThrownIsAnErrorOfThatPlanOnly) {

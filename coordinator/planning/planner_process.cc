@@ -116,9 +116,12 @@ int PlannerProcess::Kill() {
 absl::StatusOr<PlanAnswer> PlannerProcess::Make(const PlanTask& task, const std::function<bool()>& go_on) {
   if (pid_ == 0) ADJOIN_RETURN_IF_ERROR(Start());
   std::string bytes;
-  if (absl::Status status = Exchange(task, QuestionOf(task).SerializeAsString(), go_on, bytes); !status.ok()) {
+  bool guesses = false;
+  absl::Status status = Exchange(task, QuestionOf(task).SerializeAsString(), go_on, bytes, guesses);
+  if (!status.ok()) {
     Kill();
-    return status;
+    const bool at_limit = absl::IsDeadlineExceeded(status) || absl::IsResourceExhausted(status);
+    return guesses && at_limit ? absl::AbortedError(status.message()) : status;
   }
   PlanAnswer answer;
   if (!answer.ParseFromString(bytes)) {
@@ -129,11 +132,15 @@ absl::StatusOr<PlanAnswer> PlannerProcess::Make(const PlanTask& task, const std:
 }
 
 absl::Status PlannerProcess::Exchange(const PlanTask& task, const std::string& question,
-                                      const std::function<bool()>& go_on, std::string& answer) {
+                                      const std::function<bool()>& go_on, std::string& answer, bool& guesses) {
   const Deadline deadline = Deadline::After(options_.limit);
   ADJOIN_RETURN_IF_ERROR(Send(PlannerLength(question.size()) + question, deadline, task, go_on));
   char length[kPlannerLengthBytes];
   ADJOIN_RETURN_IF_ERROR(Receive(length, sizeof(length), deadline, task, go_on));
+  if (PlannerLengthFrom(length) == kPlannerGuesses) {
+    guesses = true;
+    ADJOIN_RETURN_IF_ERROR(Receive(length, sizeof(length), deadline, task, go_on));
+  }
   const uint64_t count = PlannerLengthFrom(length);
   if (count > kMaxPlannerMessage) {
     return absl::AbortedError(absl::StrCat("the planner of ", task.name, " gave an answer of ", count, " bytes"));

@@ -8,7 +8,8 @@
 // The process is this same program, so that it has the same layers. It is started with the first plan and kept for the
 // next ones; it dies with the thread that started it, has one socket to it and no other descriptor of this process, and
 // gives way to it: less processor time, and the first to be killed where memory runs out. Each question and each answer
-// is a message of planning.proto after its length in 8 bytes.
+// is a message of planning.proto after its length in 8 bytes; a number that is no length may go before an answer
+// (planner_protocol.h).
 #ifndef ADJOIN_COORDINATOR_PLANNING_PLANNER_PROCESS_H_
 #define ADJOIN_COORDINATOR_PLANNING_PLANNER_PROCESS_H_
 
@@ -48,8 +49,9 @@ class PlannerProcess final : public PlanMaker {
   absl::Status Start();
   // Ends the process, if there is one. Returns how it ended: waitpid's status.
   int Kill();
+  // `guesses`: set where the process has begun a plan for sizes that it has seen.
   absl::Status Exchange(const PlanTask& task, const std::string& question, const std::function<bool()>& go_on,
-                        std::string& answer);
+                        std::string& answer, bool& guesses);
   // Returns when the socket is ready for `events`. Errors: kCancelled, kDeadlineExceeded.
   absl::Status Await(short events, Deadline deadline, const PlanTask& task, const std::function<bool()>& go_on);
   absl::Status Send(const std::string& bytes, Deadline deadline, const PlanTask& task,

@@ -13,6 +13,7 @@ inline constexpr char kPlannerArgument[] = "--answer-plan-questions";  // then t
 inline constexpr int kPlannerSocket = 3;
 inline constexpr int kPlannerOutOfMemory = 77;              // exit code
 inline constexpr uint64_t kMaxPlannerMessage = 512u << 20;  // a plan has at most 256 MiB
+inline constexpr uint64_t kPlannerGuesses = ~uint64_t{0};   // before the answer: a plan for sizes that were seen begins
 inline constexpr size_t kPlannerLengthBytes = sizeof(uint64_t);
 
 // The length of a message as it goes before it.

@@ -35,9 +35,10 @@ struct PlanTask {
   std::optional<std::vector<DatasetSize>> sizes;
   std::string output_dir;  // of the job, where the spec has none; "": not known yet
   std::string weights;     // where those of weights.from_job are, below the output root; "": not known yet
-  std::optional<FileSums> weights_file = std::nullopt;      // of the file of weights, where a worker has read it
-  std::shared_ptr<const RateTable> rates = nullptr;         // of the nodes, as most have measured; null: none has
-  bool accepted = false;                                    // of a job that was accepted: no limit of the queue holds
+  std::optional<FileSums> weights_file = std::nullopt;  // of the file of weights, where a worker has read it
+  std::shared_ptr<const RateTable> rates = nullptr;     // of the nodes, as most have measured; null: none has
+  bool accepted = false;                                // of a job that was accepted: no limit of the queue holds
+  bool as_if_unseen = false;  // is not planned for the sizes that the files of an earlier job had
   std::shared_ptr<const std::string> picture_of = nullptr;  // a serialized Plan: its picture is asked for, and no plan
 };
 
