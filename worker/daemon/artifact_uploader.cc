@@ -12,13 +12,10 @@
 #include "proto/coordinator.grpc.pb.h"
 #include "proto/message_limits.h"
 #include "proto/protocol.h"
-#include "worker/daemon/artifact_reader.h"
 
 namespace adjoin {
 namespace {
 
-constexpr size_t kMaxUploads = 16;
-constexpr std::chrono::hours kUploadTimeout{6};
 constexpr int kTries = 5;
 constexpr absl::Duration kBetweenTries = absl::Milliseconds(500);
 
@@ -44,11 +41,10 @@ void ArtifactUploader::Start(const SendArtifact& request) {
     if (it->over) it->thread.join();
     it = it->over ? uploads_.erase(it) : std::next(it);
   }
-  bool busy = uploads_.size() >= kMaxUploads;
   Upload& upload = uploads_.emplace_back();
   try {
-    upload.thread = std::thread([this, &upload, request, busy] {
-      Run(upload, request, busy);
+    upload.thread = std::thread([this, &upload, request] {
+      Run(upload, request);
       upload.over = true;
     });
   } catch (const std::system_error& error) {
@@ -57,10 +53,15 @@ void ArtifactUploader::Start(const SendArtifact& request) {
   }
 }
 
-void ArtifactUploader::Run(Upload& upload, const SendArtifact& request, bool busy) {
+bool ArtifactUploader::Stopping() {
+  absl::MutexLock lock(&mutex_);
+  return stopping_;
+}
+
+void ArtifactUploader::Run(Upload& upload, const SendArtifact& request) {
   grpc::Status status;
   for (int i = 0; i < kTries; ++i) {
-    status = TryOnce(upload, request, busy);
+    status = TryOnce(upload, request);
     if (status.ok()) return;
     if (status.error_code() != grpc::StatusCode::UNAVAILABLE) break;
     absl::MutexLock lock(&mutex_);
@@ -73,19 +74,18 @@ void ArtifactUploader::Run(Upload& upload, const SendArtifact& request, bool bus
   LogWarning(absl::StrCat("sending ", request.name(), " failed: ", status.error_message()));
 }
 
-grpc::Status ArtifactUploader::TryOnce(Upload& upload, const SendArtifact& request, bool busy) {
+grpc::Status ArtifactUploader::TryOnce(Upload& upload, const SendArtifact& request) {
   UploadArtifactResponse response;
   std::unique_ptr<WorkerLink::Stub> stub = WorkerLink::NewStub(channel_());
   {
     absl::MutexLock lock(&mutex_);
     if (stopping_) return grpc::Status(grpc::StatusCode::CANCELLED, "the daemon stops");
     upload.context.emplace();
-    upload.context->set_deadline(std::chrono::system_clock::now() + kUploadTimeout);
+    upload.context->set_deadline(std::chrono::system_clock::now() + absl::ToChronoSeconds(kLongestUpload));
   }
   // Before the upload begins: the coordinator ends one whose first chunk is late.
-  absl::StatusOr<std::unique_ptr<ArtifactReader>> opened =
-      busy ? absl::ResourceExhaustedError("the worker sends many files already: try again later")
-           : OpenArtifact(output_root_, request);
+  const absl::StatusOr<std::unique_ptr<ArtifactReader>> opened = OpenApart(
+      files_, output_root_, request, [this] { return Stopping(); }, patience_);
   std::unique_ptr<grpc::ClientWriter<ArtifactChunk>> writer = stub->UploadArtifact(&*upload.context, &response);
   ArtifactChunk chunk;
   *chunk.mutable_header() = MakeHeader();
