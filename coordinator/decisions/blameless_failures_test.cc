@@ -91,8 +91,7 @@ TEST_F(BlamelessFailuresTest, AJobWhoseFilesDoNotAnswerIsTriedElsewhereFirst) {
   const std::string second = Submit(Spec("second", 1));
   Work();
   EXPECT_EQ(started_[0], 2);
-  EXPECT_THAT(Job(second).reason(),
-              HasSubstr("; rather not on worker-0 for 30s, where a file system of its files did not answer"));
+  EXPECT_THAT(Job(second).reason(), HasSubstr("; rather not on worker-0 for 30s, where file systems did not answer"));
   EXPECT_EQ(Worker(0).state(), "ready") << "that the first started elsewhere says nothing of the worker, either";
   broken_.clear();
   const std::string other = Submit(Spec("other", 1));

@@ -164,7 +164,7 @@ std::string ClusterReport::SlotsReason(const JobRecord& job, ReasonContext& cont
     }
   };
   avoids(job.failed_starts.workers, "it failed to start");
-  avoids(job.failed_starts.without_files, "a file system of its files did not answer");
+  avoids(job.failed_starts.without_files, "file systems did not answer");
   if (job.spec.ranks() > totals.slots) {
     absl::StrAppend(&reason, "; it starts when more workers connect");
   } else if (int64_t{job.spec.ranks()} * resources.gpus() > totals.gpus) {

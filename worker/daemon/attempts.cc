@@ -153,7 +153,7 @@ void NodeAttempts::Start(uint64_t epoch, const StartRanks& start) {
       PreparationTime(start));
   if (called) return;
   EndUnstarted(key, RANK_LOST, "could not be started: the file systems of too many other attempts do not answer",
-               Fault::kNode);
+               Fault::kFiles);
 }
 
 void NodeAttempts::Refuse(uint64_t epoch, const StartRanks& start, const std::string& why) {

@@ -62,16 +62,19 @@ class NodeAttempts {
     std::optional<User> rank_user;  // absent: the daemon's own
     // Checks and makes a job's paths before its ranks start. It may take as long as file systems do, so it is called on
     // threads of its own, which may outlive the NodeAttempts; it calls `enter` before it touches a path
-    // (mount_calls.h). kResourceExhausted: not the job's fault; kDeadlineExceeded: that of its files' file system;
-    // kAborted: the node's. Absent: PrepareJobPaths.
+    // (mount_calls.h). kResourceExhausted: not the job's fault; kDeadlineExceeded: that of its files' file system, or
+    // of those of others, for which it waited; kAborted: the node's. Absent: PrepareJobPaths.
     std::function<absl::Status(const StartRanks&, const MountCalls::Enter& enter)> prepare;
     // Returns why no rank can run on this node now, "" where they can; does not wait. Absent: they always can.
     std::function<std::string()> unfit;
     std::vector<RankPlace> places;  // of a rank in each slot; empty: ranks run anywhere
-    // Preparations at once; StartRanks beyond `in_all` are refused. The time is for coordinators that tell none
-    // (StartRanks.prepare_seconds): three quarters of the 120 s that they wait by default.
-    MountCalls::Limits preparing = {
-        .of_one_mount = 16, .waiting_for_one = 48, .in_all = 256, .time = absl::Seconds(90)};
+    // Preparations at once; StartRanks beyond those that may wait are refused. The time is for coordinators that tell
+    // none (StartRanks.prepare_seconds): three quarters of the 120 s that they wait by default.
+    MountCalls::Limits preparing = {.of_one_mount = 16,
+                                    .waiting_for_one = 48,
+                                    .in_all = 256,
+                                    .waiting_for_thread = 4096,
+                                    .time = absl::Seconds(90)};
     // The last process of another store's attempt is gone: the coordinator waits for a hello that says so. May be
     // empty.
     std::function<void()> on_foreign_gone;
@@ -180,7 +183,7 @@ class NodeAttempts {
   // The attempt of this job that is not cleared; 0: none.
   uint64_t LivingAttempt(const std::string& job_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whose fault it is that ranks do not start: infrastructure are the last three. kFiles: the file system of the job's
-  // own files does not answer; other jobs can run.
+  // own files does not answer, or those of so many others that it could not look at its own: the node can run ranks.
   enum class Fault { kJob, kDaemon, kFiles, kNode };
   static Fault FaultOf(const absl::Status& prepared);
   // Ends all ranks of an attempt of which no process was started.

@@ -135,6 +135,9 @@ TEST_F(AttemptsTest, PathsThatHangHoldUpNoOtherAttempt) {
   EXPECT_THAT(Facts(2),
               ElementsAre("RANK_LOST could not be started: the file systems of too many other attempts do not answer",
                           "cleared"));
+  const RankEnded refused = Hello().attempt(2).rank(0).ended();
+  EXPECT_TRUE(refused.infrastructure() && refused.files_fault());
+  EXPECT_FALSE(refused.node_fault()) << "it can run ranks";
   attempts_->Acknowledged("job-3", 6);
   WorkerHello hello = Hello();
   ASSERT_EQ(hello.attempt_size(), 2);
@@ -162,6 +165,31 @@ TEST_F(AttemptsTest, PathsThatHangHoldUpNoOtherAttempt) {
   ASSERT_TRUE(AwaitCleared());
   attempts_.reset();  // does not wait for it
   SetGate(/*shut=*/false);
+}
+
+TEST_F(AttemptsTest, AStartForWhichThereIsNoRoomWaitsInTimeAndIsNoFaultOfTheNode) {
+  settings_.preparing = {
+      .of_one_mount = 2, .waiting_for_one = 0, .in_all = 2, .waiting_for_thread = 8, .time = absl::Seconds(60)};
+  Begin();
+  SetGate(/*shut=*/true);
+  StartOnly(4, 1, "job-1");
+  StartOnly(5, 1, "job-2");
+  ASSERT_TRUE(AwaitUnderWay(2));
+  StartOnly(6, 1, "job-3");
+  prepare_seconds_ = 1;
+  StartOnly(7, 1, "job-4");
+  EXPECT_THAT(Facts(2), ElementsAre("RANK_LOST could not be started: 2 others, for which it waited, are still at their "
+                                    "files after 1s: do the file systems there answer?",
+                                    "cleared"));
+  const RankEnded late = Hello().attempt(3).rank(0).ended();
+  EXPECT_TRUE(late.infrastructure() && late.files_fault());
+  EXPECT_FALSE(late.node_fault()) << "it can run ranks";
+  attempts_->Stop("job-2", 5, "cancelled");
+  EXPECT_FALSE(Hello().attempt(2).cleared());
+  SetGate(/*shut=*/false);
+  Start(6, 1, "job-3");  // it is here; awaits its process
+  attempts_->KillAll("the test ends");
+  EXPECT_TRUE(AwaitCleared());
 }
 
 TEST_F(AttemptsTest, AFileSystemThatDoesNotAnswerHoldsUpItsOwnAttemptsOnly) {

@@ -25,10 +25,18 @@ MountCalls::~MountCalls() {
   {
     absl::MutexLock lock(&shared_->mutex);
     shared_->stopping = true;
-    for (auto& [id, call] : shared_->calls) call.done = nullptr;  // those that wait for room end
+    for (auto& [id, call] : shared_->calls) {
+      call.done = nullptr;  // those that wait for room end
+      call.call = nullptr;
+    }
   }
   shared_->changed.NotifyAll();
   clock_.join();
+}
+
+size_t MountCalls::CountWaiting(const Shared& shared) {
+  return std::count_if(shared.calls.begin(), shared.calls.end(),
+                       [](const auto& each) { return each.second.call != nullptr; });
 }
 
 size_t MountCalls::CountAt(const Shared& shared, const std::string& mount_point) {
@@ -38,6 +46,11 @@ size_t MountCalls::CountAt(const Shared& shared, const std::string& mount_point)
 
 absl::Status MountCalls::Late(const Shared& shared, const OneCall& call) {
   const std::string limit = absl::FormatDuration(call.time);
+  if (call.call != nullptr) {
+    return absl::DeadlineExceededError(absl::StrCat(shared.calls.size() - CountWaiting(shared),
+                                                    " others, for which it waited, are still at their files after ",
+                                                    limit, ": do the file systems there answer?"));
+  }
   if (!call.waits_for.empty()) {
     return absl::DeadlineExceededError(absl::StrCat(CountAt(shared, call.waits_for),
                                                     " others are still at the file system at ", call.waits_for,
@@ -84,37 +97,56 @@ absl::Status MountCalls::EnterMount(Shared& shared, uint64_t id, const std::stri
   return absl::OkStatus();
 }
 
-MountCalls::Done MountCalls::Take(Shared& shared, uint64_t id) {
-  absl::MutexLock lock(&shared.mutex);
-  const auto call = shared.calls.find(id);
+MountCalls::Done MountCalls::Take(uint64_t id) {
+  absl::MutexLock lock(&shared_->mutex);
+  const auto call = shared_->calls.find(id);
   Done done = std::move(call->second.done);
-  shared.calls.erase(call);
+  shared_->calls.erase(call);
+  if (!shared_->stopping) BeginWaiting();
   return done;
 }
 
+void MountCalls::BeginWaiting() {
+  for (auto& each : shared_->calls) {
+    const uint64_t id = each.first;
+    OneCall& waiting = each.second;
+    if (waiting.call == nullptr) continue;
+    const bool begun = threads_.Call(
+        [shared = shared_, id, call = waiting.call] {
+          const MountPoints mounts = MountPoints::Read();
+          const absl::Status status = (*call)(
+              [&](const std::string& path) { return EnterMount(*shared, id, mounts.OfBelow(shared->roots, path)); });
+          absl::MutexLock lock(&shared->mutex);
+          shared->calls.at(id).mount_point.clear();
+          shared->changed.NotifyAll();
+          return status;
+        },
+        [this, id](const absl::Status& status) {
+          if (const Done done = Take(id); done != nullptr) done(status);
+        });
+    if (!begun) return;
+    waiting.call = nullptr;
+  }
+}
+
 bool MountCalls::Call(std::function<absl::Status(const Enter&)> call, Done done, std::optional<absl::Duration> time) {
-  uint64_t id = 0;
   {
     absl::MutexLock lock(&shared_->mutex);
-    id = ++shared_->begun;
+    const uint64_t id = ++shared_->begun;
     const absl::Duration limit = time.value_or(shared_->limits.time);
-    shared_->calls.emplace(id, OneCall{.late = Deadline::After(limit), .time = limit, .done = std::move(done)});
+    auto waiting = std::make_shared<const std::function<absl::Status(const Enter&)>>(std::move(call));
+    shared_->calls.emplace(
+        id,
+        OneCall{.late = Deadline::After(limit), .time = limit, .done = std::move(done), .call = std::move(waiting)});
+    BeginWaiting();
+    const bool waits = shared_->calls.at(id).call != nullptr;
+    if (waits && CountWaiting(*shared_) > shared_->limits.waiting_for_thread) {
+      shared_->calls.erase(id);
+      return false;
+    }
   }
-  const bool called = threads_.Call(
-      [shared = shared_, id, call = std::move(call)] {
-        const MountPoints mounts = MountPoints::Read();
-        const absl::Status status =
-            call([&](const std::string& path) { return EnterMount(*shared, id, mounts.OfBelow(shared->roots, path)); });
-        absl::MutexLock lock(&shared->mutex);
-        shared->calls.at(id).mount_point.clear();
-        shared->changed.NotifyAll();
-        return status;
-      },
-      [shared = shared_, id](const absl::Status& status) {
-        if (const Done done = Take(*shared, id); done != nullptr) done(status);
-      });
-  called ? shared_->changed.NotifyAll() : void(Take(*shared_, id));
-  return called;
+  shared_->changed.NotifyAll();
+  return true;
 }
 
 MountCalls::OneCall* MountCalls::FirstToBeLate(Shared& shared) {
@@ -143,6 +175,10 @@ void MountCalls::EndLateCalls() {
       if (first == nullptr || !first->late.Expired()) continue;
       done = std::exchange(first->done, nullptr);
       late = Late(shared, *first);
+      if (first->call != nullptr) {  // no thread will end it
+        const auto is_first = [first](const auto& each) { return &each.second == first; };
+        shared.calls.erase(std::find_if(shared.calls.begin(), shared.calls.end(), is_first));
+      }
     }
     done(late);
   }

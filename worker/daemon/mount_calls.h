@@ -44,6 +44,7 @@ class MountCalls {
     size_t of_one_mount = 4;
     size_t waiting_for_one = 12;              // mount, besides; a call that would be one more gets an error
     size_t in_all = 64;                       // threads, those that wait included
+    size_t waiting_for_thread = 0;            // besides: each begins when one of those has ended
     absl::Duration time = absl::Seconds(60);  // of each call, with its waits
   };
   // Call it with an absolute path before the path is touched. Waits until there is room at its file system; a call
@@ -59,15 +60,17 @@ class MountCalls {
   MountCalls& operator=(const MountCalls&) = delete;
 
   // `done` gets what the call returns, or kDeadlineExceeded when its time is over, and that once, on a thread of this
-  // object's; not after the destructor has returned. Returns false, and never calls it, where `in_all` calls are under
-  // way already or no thread can be started. Does not wait. `time`: of this call; absent: that of the limits.
+  // object's; not after the destructor has returned. Returns false, and never calls it, where no thread can be started
+  // now (`in_all` calls are under way already), and `waiting_for_thread` wait for one. Does not wait. `time`: of this
+  // call, from now on; absent: that of the limits.
   bool Call(std::function<absl::Status(const Enter&)> call, Done done, std::optional<absl::Duration> time = {});
 
  private:
   struct OneCall {
     Deadline late;
-    absl::Duration time;           // until then, from its beginning
-    Done done;                     // empty: it was called at the deadline
+    absl::Duration time;                                                         // until then, from its beginning
+    Done done;                                                                   // empty: it was called at the deadline
+    std::shared_ptr<const std::function<absl::Status(const Enter&)>> call = {};  // while it waits for a thread
     std::string mount_point = {};  // where it is; "": nowhere yet, or not known
     std::string waits_for = {};    // the mount point where it waits for room; "": none
   };
@@ -83,14 +86,17 @@ class MountCalls {
   };
 
   static absl::Status EnterMount(Shared& shared, uint64_t id, const std::string& mount_point);
+  static size_t CountWaiting(const Shared& shared) ABSL_EXCLUSIVE_LOCKS_REQUIRED(shared.mutex);  // for a thread
   static size_t CountAt(const Shared& shared, const std::string& mount_point)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(shared.mutex);
   // Why a call ends at its deadline.
   static absl::Status Late(const Shared& shared, const OneCall& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(shared.mutex);
   // The call whose deadline comes first, of those whose `done` was not called; null: there is none.
   static OneCall* FirstToBeLate(Shared& shared) ABSL_EXCLUSIVE_LOCKS_REQUIRED(shared.mutex);
-  // The call is over, or was never made. Returns what is to be called then; empty where that was done.
-  static Done Take(Shared& shared, uint64_t id);
+  // Begins calls that wait for a thread, the oldest first, as long as there are threads.
+  void BeginWaiting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(shared_->mutex);
+  // The call is over: others may have its thread. Returns what is to be called then; empty where that was done.
+  Done Take(uint64_t id);
   void EndLateCalls();
 
   const std::shared_ptr<Shared> shared_;

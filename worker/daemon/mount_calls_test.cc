@@ -192,14 +192,41 @@ TEST_F(MountCallsTest, NoMoreThreadsThanInAll) {
   EXPECT_THAT(world_->ends["third"], IsEmpty());
 }
 
+TEST_F(MountCallsTest, CallsBeyondWaitForAThread) {
+  MountCalls calls(
+      {"/proc/dead", "/nowhere"},
+      {.of_one_mount = 8, .waiting_for_one = 0, .in_all = 2, .waiting_for_thread = 2, .time = absl::Seconds(60)});
+  ASSERT_TRUE(Begin(calls, "first", {"/proc/dead/a"}));
+  ASSERT_TRUE(Begin(calls, "second", {"/nowhere/a"}));
+  ASSERT_TRUE(AwaitWaiting(2));
+  ASSERT_TRUE(Begin(calls, "late", {"/nowhere/b"}, /*waits=*/false, /*time=*/absl::Seconds(1)));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(EndOf("late"))) << EndOf("late");
+  EXPECT_EQ(EndOf("late").message(),
+            "2 others, for which it waited, are still at their files after 1s: do the file systems there answer?");
+  ASSERT_TRUE(Begin(calls, "third", {"/nowhere/b"}, /*waits=*/false));
+  ASSERT_TRUE(Begin(calls, "fourth", {"/proc/dead/b"}, /*waits=*/false)) << "the one that was late waits no more";
+  EXPECT_FALSE(Begin(calls, "fifth", {"/nowhere/b"}, /*waits=*/false));
+  ASSERT_TRUE(AwaitBegun(2));
+  Answer();
+  for (const char* name : {"first", "second", "third", "fourth"}) {
+    EXPECT_EQ(EndOf(name), absl::OkStatus()) << name;
+  }
+  absl::MutexLock lock(&world_->mutex);
+  EXPECT_EQ(world_->begun, 4) << "neither the one that was late nor the one that was refused";
+  EXPECT_THAT(world_->ends["late"], SizeIs(1));
+  EXPECT_THAT(world_->ends["fifth"], IsEmpty());
+}
+
 TEST_F(MountCallsTest, TheEndWaitsForNoFileSystem) {
   auto calls = std::make_unique<MountCalls>(
       std::vector<std::string>{"/proc/dead"},
-      MountCalls::Limits{.of_one_mount = 1, .waiting_for_one = 1, .in_all = 8, .time = absl::Seconds(60)});
+      MountCalls::Limits{
+          .of_one_mount = 1, .waiting_for_one = 1, .in_all = 2, .waiting_for_thread = 1, .time = absl::Seconds(60)});
   ASSERT_TRUE(Begin(*calls, "first", {"/proc/dead/a"}));
   ASSERT_TRUE(AwaitWaiting(1));
   ASSERT_TRUE(Begin(*calls, "second", {"/proc/dead/a"}));  // waits for room
   ASSERT_TRUE(AwaitBegun(2));
+  ASSERT_TRUE(Begin(*calls, "third", {"/proc/dead/a"}));  // waits for a thread
   const Deadline long_before_any_time_is_over = Deadline::After(absl::Seconds(10));
   calls.reset();
   EXPECT_FALSE(long_before_any_time_is_over.Expired());
@@ -209,6 +236,8 @@ TEST_F(MountCallsTest, TheEndWaitsForNoFileSystem) {
   absl::MutexLock lock(&world_->mutex);
   EXPECT_THAT(world_->ends["first"], IsEmpty()) << "nothing is called after the end";
   EXPECT_THAT(world_->ends["second"], IsEmpty());
+  EXPECT_THAT(world_->ends["third"], IsEmpty());
+  EXPECT_EQ(world_->begun, 2) << "nor does anything begin";
 }
 
 }  // namespace
