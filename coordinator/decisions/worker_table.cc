@@ -14,7 +14,6 @@ namespace adjoin {
 namespace {
 
 constexpr size_t kMostSetAside = 10000;
-constexpr size_t kMostShared = 1000;
 constexpr int64_t kMostMemory = int64_t{1} << 50;  // bytes of one GPU: sums of such numbers fit
 
 bool HasLabels(const WorkerHello& hello, const Resources& wanted) {
@@ -387,13 +386,15 @@ void WorkerTable::CountFree(const std::string& name) {
     used.memory += held.memory;
   }
   lacking_slots_ -= LacksSlotsForGpus(worker);
+  worker.output_id = texts_.Get(worker.hello.output_id());
+  worker.program = texts_.Get(worker.hello.rank_program());
   worker.free = {.worker = found->first,
                  .slots = static_cast<int>(worker.hello.slots()) - used.slots,
-                 .output_id = Shared(worker.hello.output_id()),
+                 .output_id = *worker.output_id,
                  .gpus = std::max(0, worker.hello.gpu_size() - used.gpus),
                  .memory = worker.Memory(),
                  .gpu_memory = worker.GpuMemory(),
-                 .program = Shared(worker.hello.rank_program())};
+                 .program = *worker.program};
   if (worker.free.memory.has_value()) *worker.free.memory -= used.memory;
   lacking_slots_ += LacksSlotsForGpus(worker);
   SetHasFree(worker, worker.free.slots > 0);
@@ -406,11 +407,6 @@ void WorkerTable::SetHasFree(const WorkerRecord& worker, bool has_free) {
   const bool had_free = place != with_free_slots_.end() && *place == &worker;
   if (has_free && !had_free) with_free_slots_.insert(place, &worker);
   if (!has_free && had_free) with_free_slots_.erase(place);
-}
-
-absl::string_view WorkerTable::Shared(const std::string& text) {
-  if (const auto found = shared_texts_.find(text); found != shared_texts_.end()) return *found;
-  return shared_texts_.size() < kMostShared ? *shared_texts_.insert(text).first : text;
 }
 
 std::vector<uint64_t> WorkerTable::HoldersOf(const std::string& name) const {

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -20,11 +21,11 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "coordinator/decisions/coordination_options.h"
 #include "coordinator/decisions/job_record.h"
 #include "coordinator/decisions/outbox.h"
+#include "coordinator/decisions/shared_texts.h"
 #include "coordinator/placement/assignment.h"
 #include "proto/coordinator.pb.h"
 
@@ -49,6 +50,8 @@ struct WorkerRecord {
   // What no job holds, of every worker, usable or not. Slots and memory are less than none where a daemon was started
   // anew with fewer than are held.
   FreeSlots free;
+  // What `free` has views of: the same texts for all workers that have them.
+  std::shared_ptr<const std::string> output_id, program;
 
   WorkerHello hello;              // without the attempts and the rates
   absl::Duration told_heartbeat;  // between its heartbeats, as it was told last
@@ -188,9 +191,6 @@ class WorkerTable {
   void SetHasFree(const WorkerRecord& worker, bool has_free);
   // Adds `times` what a job holds of a worker to its sum.
   void AddHeld(uint64_t job, const Held& held, int times);
-  // The same text, which all workers that have it share: few programs and file systems are looked at for all of them.
-  // Where too many are shared, a view of `text`, which then outlives it.
-  absl::string_view Shared(const std::string& text);
   // For how long the worker may be silent. Where that gets shorter, call LookAt.
   absl::Duration LongestSilence(const WorkerRecord& worker) const;
   void LookAt(const std::string& name, WorkerRecord& worker);
@@ -198,12 +198,12 @@ class WorkerTable {
 
   const CoordinationOptions& options_;
   Outbox& outbox_;
+  SharedTexts texts_;
   std::map<std::string, WorkerRecord> workers_;
   // By name; usable or not: so a full cluster is not looked through for each job.
   std::vector<const WorkerRecord*> with_free_slots_;
   std::map<uint64_t, Held> held_by_job_;  // what HeldByJob says
   int lacking_slots_ = 0;                 // workers with fewer free slots than free GPUs
-  std::set<std::string> shared_texts_;
   std::set<std::string> lost_;
   uint64_t lost_in_all_ = 0;
   // Those that are not lost, by WorkerRecord::look_at: the earliest time at which they may be. What is heard of them

@@ -199,6 +199,31 @@ TEST_F(WorkerTableTest, WhatIsFreeIsWhatNoJobHolds) {
 }
 
 // What is kept up to date is what a look at all workers finds, also at those that are lost and hold slots still.
+TEST_F(WorkerTableTest, WorkersShareTheTextsThatTheyHaveHoweverManyCameBefore) {
+  ConnectionId connections = 0;
+  WorkerHello hello = Hello(0);
+  for (int i = 0; i < 3000; ++i) {  // its daemon is installed anew again and again, and its disk changed
+    hello.set_rank_program(absl::StrCat("program-", i));
+    hello.set_output_id(absl::StrCat("root-", i));
+    if (i > 0) workers_.CloseConnection(hello.name());
+    workers_.Attach(++connections, hello);
+  }
+  for (int worker = 1; worker <= 2; ++worker) {
+    hello.set_name(absl::StrCat("worker-", worker));
+    hello.set_rank_program("program-new");
+    workers_.Attach(++connections, hello);
+  }
+  const std::vector<FreeSlots> free = workers_.FreeFor(Resources());
+  ASSERT_EQ(free.size(), 3);
+  EXPECT_EQ(free[0].program, "program-2999");
+  EXPECT_EQ(free[1].program, "program-new");
+  EXPECT_EQ(free[1].program.data(), free[2].program.data());
+  for (const FreeSlots& worker : free) {
+    EXPECT_EQ(worker.output_id, "root-2999");
+    EXPECT_EQ(worker.output_id.data(), free[0].output_id.data());
+  }
+}
+
 TEST_F(WorkerTableTest, SumsOverAllWorkersAreThoseOfALookAtEach) {
   std::mt19937_64 random(TestSeed());
   const auto draw = [&](int below) { return static_cast<int>(random() % static_cast<uint64_t>(below)); };
