@@ -63,7 +63,11 @@ absl::StatusOr<std::string> ReadPem(const std::string& file) {
 }  // namespace
 
 NodeCertificates::NodeCertificates(Store& store, std::unique_ptr<CertificateIssuer> issuer, Options options)
-    : store_(store), issuer_(std::move(issuer)), options_(std::move(options)) {
+    : store_(store),
+      issuer_(std::move(issuer)),
+      options_(std::move(options)),
+      expired_tokens_(options_.steady_clock),
+      expired_certificates_(options_.steady_clock) {
   if (options_.clock == nullptr) options_.clock = [] { return absl::Now(); };
 }
 
@@ -173,10 +177,14 @@ absl::StatusOr<CreateJoinTokenResponse> NodeCertificates::CreateToken(const std:
   absl::MutexLock lock(&change_);
   {
     absl::MutexLock look(&mutex_);
+    std::set<std::string> expired;
     for (const auto& [known, row] : tokens_) {
-      if (now >= Expiry(row)) changes.erased_tokens.push_back(known);
+      if (now >= Expiry(row)) expired.insert(known);
     }
-    if (tokens_.size() - changes.erased_tokens.size() >= kMostTokens) {
+    std::set<std::string> erased = expired_tokens_.Of(expired);
+    if (tokens_.size() - erased.size() >= kMostTokens) erased = std::move(expired);
+    changes.erased_tokens.assign(erased.begin(), erased.end());
+    if (tokens_.size() - erased.size() >= kMostTokens) {
       return absl::ResourceExhaustedError(absl::StrCat("there are ", kMostTokens, " join tokens: revoke some first"));
     }
   }
@@ -325,16 +333,17 @@ absl::StatusOr<NodeCertificate> NodeCertificates::Renew(const std::string& node,
 
 absl::Status NodeCertificates::MakeRoom(const Asked& asked, absl::Time now, NodeChanges& changes) {
   absl::MutexLock lock(&mutex_);
-  std::set<std::string> erased;
+  std::set<std::string> expired;
   for (auto it = by_expiry_.begin(); it != by_expiry_.end() && it->first <= absl::ToUnixMillis(now); ++it) {
-    erased.insert(it->second);
+    expired.insert(it->second);
   }
+  std::set<std::string> erased = expired_certificates_.Of(expired);
   size_t own = 0;
   if (const auto it = of_node_.find(asked.node); it != of_node_.end()) {
     for (const std::string& serial : it->second) {
       // The one that was shown is in use, whatever its key.
       if (serial != asked.serial && certificates_.at(serial).key_sha256() == asked.key.sha256()) erased.insert(serial);
-      if (erased.count(serial) == 0) ++own;
+      if (erased.count(serial) == 0 && expired.count(serial) == 0) ++own;
     }
   }
   if (own >= kMostOfOneNode) {
@@ -344,6 +353,7 @@ absl::Status NodeCertificates::MakeRoom(const Asked& asked, absl::Time now, Node
                      "or after `adjoin node revoke ",
                      asked.node, "` with a new token"));
   }
+  if (certificates_.size() - erased.size() >= kMostCertificates) erased.insert(expired.begin(), expired.end());
   if (certificates_.size() - erased.size() >= kMostCertificates) {
     return absl::ResourceExhaustedError(
         absl::StrCat("there are ", kMostCertificates, " certificates that are valid, which is the limit"));
@@ -387,7 +397,8 @@ absl::StatusOr<RevokeNodeResponse> NodeCertificates::Revoke(const std::string& n
   absl::MutexLock lock(&change_);
   {
     absl::MutexLock look(&mutex_);
-    // A clock that was set back lets nothing in again.
+    // A clock that was set back lets nothing in again. One that is ahead makes this refuse for longer what was not
+    // issued here: the node joins again with a token.
     if (const auto earlier = revoked_.find(node); earlier != revoked_.end()) {
       row.set_revoked_unix_ms(std::max(now, earlier->second));
     }

@@ -31,6 +31,7 @@
 #include "absl/time/time.h"
 #include "base/security/certificate.h"
 #include "base/security/certificate_issuer.h"
+#include "coordinator/services/long_expired.h"
 #include "coordinator/store/store.h"
 #include "proto/coordinator.pb.h"
 
@@ -46,10 +47,11 @@ class NodeCertificates {
   static constexpr size_t kMostRevokedNodes = 100000;
 
   struct Options {
-    absl::Duration lifetime = absl::Hours(24);  // of a certificate
-    std::string authorities_file;               // that the coordinator trusts, PEM
-    std::string certificate_file;               // the coordinator's own, PEM
-    std::function<absl::Time()> clock;          // empty: absl::Now
+    absl::Duration lifetime = absl::Hours(24);               // of a certificate
+    std::string authorities_file;                            // that the coordinator trusts, PEM
+    std::string certificate_file;                            // the coordinator's own, PEM
+    std::function<absl::Time()> clock;                       // empty: absl::Now
+    std::function<absl::Duration()> steady_clock = nullptr;  // as LongExpired's
   };
   // `issuer` is null where the coordinator issues none. `store` outlives the object.
   NodeCertificates(Store& store, std::unique_ptr<CertificateIssuer> issuer, Options options);
@@ -98,7 +100,8 @@ class NodeCertificates {
   // Issues and stores a certificate, with `changes`. Others of the same key, whose answers got lost, are forgotten.
   absl::StatusOr<NodeCertificate> Issue(const Asked& asked, absl::Time now, NodeChanges changes)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(change_);
-  // Adds the certificates that `changes` replaces, and checks that there is room for one more.
+  // Adds the certificates that `changes` replaces, those that have long expired, and checks that there is room for one
+  // more: where there is none in all, for those that are valid, the others go at once.
   absl::Status MakeRoom(const Asked& asked, absl::Time now, NodeChanges& changes)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(change_);
   // The authorities, where the coordinator's own certificate is trusted by them. Errors: kFailedPrecondition,
@@ -116,6 +119,8 @@ class NodeCertificates {
   Options options_;
   std::unique_ptr<Authorities> authorities_;  // null: none are issued; set by Load
   absl::Mutex change_;                        // held while the store is written; taken before mutex_
+  LongExpired expired_tokens_ ABSL_GUARDED_BY(change_);
+  LongExpired expired_certificates_ ABSL_GUARDED_BY(change_);
   mutable absl::Mutex mutex_;
   std::map<std::string, StoredJoinToken> tokens_ ABSL_GUARDED_BY(mutex_);          // by id
   std::map<std::string, StoredCertificate> certificates_ ABSL_GUARDED_BY(mutex_);  // by serial

@@ -16,6 +16,7 @@
 #include "base/security/certificate_issuer.h"
 #include "base/security/certificate_request.h"
 #include "base/security/certificates_fixture.h"
+#include "coordinator/services/long_expired.h"
 #include "coordinator/store/store.h"
 
 namespace adjoin {
@@ -46,7 +47,8 @@ class NodeCertificatesTest : public CertificatesTest {
                                            NodeCertificates::Options{.lifetime = absl::Hours(24),
                                                                      .authorities_file = folder_ + "/certs/ca.pem",
                                                                      .certificate_file = folder_ + "/certs/server.pem",
-                                                                     .clock = [this] { return now_; }});
+                                                                     .clock = [this] { return now_; },
+                                                                     .steady_clock = [this] { return steady_; }});
     ASSERT_EQ(nodes_->Load(), absl::OkStatus());
   }
   std::string Token(const std::string& node, uint32_t uses = 1, double hours = 1) {
@@ -81,6 +83,7 @@ class NodeCertificatesTest : public CertificatesTest {
 
   // Later than the authority was made.
   absl::Time now_ = absl::FromUnixSeconds(absl::ToUnixSeconds(absl::Now())) + absl::Hours(1);
+  absl::Duration steady_;
   std::unique_ptr<Store> store_;
   std::unique_ptr<NodeCertificates> nodes_;
 };
@@ -199,8 +202,28 @@ TEST_F(NodeCertificatesTest, RenewalsNeedACertificateThatHoldsAndAreBounded) {
   EXPECT_EQ(Renew("node-1", serial).status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_TRUE(Join(Token("node-2"), "node-2").ok());
   now_ += absl::Hours(25);
-  EXPECT_TRUE(Join(Token("node-1"), "node-1").ok());
-  EXPECT_THAT(store_->Nodes()->certificates, SizeIs(1)) << "expired ones are forgotten";
+  EXPECT_TRUE(Join(Token("node-1"), "node-1").ok()) << "those that have expired do not count";
+  EXPECT_THAT(store_->Nodes()->certificates, SizeIs(NodeCertificates::kMostOfOneNode + 2));
+  steady_ += LongExpired::kTime;
+  EXPECT_TRUE(Join(Token("node-3"), "node-3").ok());
+  EXPECT_THAT(store_->Nodes()->certificates, SizeIs(2)) << "they are forgotten after a day";
+}
+
+TEST_F(NodeCertificatesTest, AClockThatWasAheadForAnHourForgetsNeitherCertificatesNorTokens) {
+  auto joined = Join(Token("node-1"), "node-1");
+  ASSERT_TRUE(joined.ok()) << joined.status();
+  const std::string serial = Shown(*joined).serial, later = Token("node-4"), any = Token("", 5);
+  now_ += absl::Hours(48);
+  EXPECT_TRUE(Join(Token("node-2"), "node-2").ok());
+  steady_ += absl::Hours(1);
+  EXPECT_TRUE(Join(Token("node-3"), "node-3").ok());
+  now_ -= absl::Hours(48);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_TRUE(Renew("node-1", serial).ok());
+    EXPECT_THAT(Refusal(any, "node-1"), HasSubstr("node node-1 has a certificate until"));
+    Open();
+  }
+  EXPECT_TRUE(Join(later, "node-4").ok());
 }
 
 TEST_F(NodeCertificatesTest, TriesOfOneKeyWhoseAnswersGotLostCountOnce) {

@@ -5,6 +5,7 @@
 #include <openssl/sha.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -102,14 +103,16 @@ size_t TokenBook::Count() {
 }
 
 absl::Status TokenBook::ForgetExpired(absl::Time now) {
-  std::vector<std::string> expired;
+  std::set<std::string> expired;
   {
     absl::MutexLock lock(&mutex_);
     for (const auto& [id, record] : records_) {
-      if (now - Expiry(record.summary) > kKeptExpired) expired.push_back(id);
+      if (now - Expiry(record.summary) > kKeptExpired) expired.insert(id);
     }
   }
-  for (const std::string& id : expired) ADJOIN_RETURN_IF_ERROR(Erase(id));
+  std::set<std::string> forgotten = long_expired_.Of(expired);
+  if (Count() - forgotten.size() >= kMostTokens) forgotten = std::move(expired);
+  for (const std::string& id : forgotten) ADJOIN_RETURN_IF_ERROR(Erase(id));
   return absl::OkStatus();
 }
 

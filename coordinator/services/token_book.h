@@ -7,8 +7,10 @@
 #define ADJOIN_COORDINATOR_SERVICES_TOKEN_BOOK_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -17,6 +19,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "coordinator/services/long_expired.h"
 #include "proto/coordinator.pb.h"
 
 namespace adjoin {
@@ -41,13 +44,15 @@ class TokenBook {
   static constexpr double kLongestHours = 366 * 24;
   static constexpr size_t kMostTokens = 20000;  // so that all of them fit in one answer
 
-  // `store` outlives the book.
-  explicit TokenBook(TokenStore& store) : store_(store) {}
+  // `store` outlives the book. `steady_clock`: as LongExpired's.
+  explicit TokenBook(TokenStore& store, std::function<absl::Duration()> steady_clock = nullptr)
+      : store_(store), long_expired_(std::move(steady_clock)) {}
   // Takes the store's records. Errors: the store's.
   absl::Status Load();
 
   // The response has the token itself, which cannot be shown again. Tokens that expired more than a month ago are
-  // forgotten. Errors: kInvalidArgument (user, role, hours), kResourceExhausted, the store's.
+  // forgotten (long_expired.h); at once where there is no room. Errors: kInvalidArgument (user, role, hours),
+  // kResourceExhausted, the store's.
   absl::StatusOr<CreateTokenResponse> Create(const std::string& user, const std::string& role, double valid_hours,
                                              absl::Time now);
   // Returns the owner of the token. Errors: kUnauthenticated, which names the owner of an expired token and the time.
@@ -64,7 +69,8 @@ class TokenBook {
 
   TokenStore& store_;
   absl::Mutex change_ ABSL_ACQUIRED_BEFORE(mutex_);  // a change is under way, and waits for the store
-  absl::Mutex mutex_;                                // nobody who checks a token waits for the store
+  LongExpired long_expired_ ABSL_GUARDED_BY(change_);
+  absl::Mutex mutex_;                                                   // nobody who checks a token waits for the store
   std::map<std::string, TokenRecord> records_ ABSL_GUARDED_BY(mutex_);  // by id
 };
 

@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "coordinator/services/long_expired.h"
 #include "proto/message_limits.h"
 
 namespace adjoin {
@@ -160,13 +161,47 @@ TEST(TokenBook, AsManyTokensAsThereMayBeFitInOneAnswer) {
 
 TEST(TokenBook, ForgetsTokensThatExpiredLongAgo) {
   MemoryStore store;
-  TokenBook book(store);
+  absl::Duration steady;
+  TokenBook book(store, [&] { return steady; });
   ASSERT_TRUE(book.Create("alice", "user", 1, kNow).ok());
   ASSERT_TRUE(book.Create("bob", "user", 1, kNow + absl::Hours(24 * 20)).ok());
   EXPECT_EQ(book.List().size(), 2);
   ASSERT_TRUE(book.Create("carol", "user", 1, kNow + absl::Hours(24 * 40)).ok());
-  EXPECT_EQ(book.List().size(), 2);
-  EXPECT_EQ(store.records.size(), 2);
+  steady += LongExpired::kTime;
+  ASSERT_TRUE(book.Create("dave", "user", 1, kNow + absl::Hours(24 * 41)).ok());
+  EXPECT_EQ(book.List().size(), 3);
+  EXPECT_EQ(store.records.size(), 3);
+}
+
+TEST(TokenBook, AClockThatWasAheadForAnHourForgetsNoToken) {
+  MemoryStore store;
+  absl::Duration steady;
+  TokenBook book(store, [&] { return steady; });
+  const auto alice = book.Create("alice", "user", 24, kNow);
+  ASSERT_TRUE(alice.ok()) << alice.status();
+  const absl::Time ahead = kNow + absl::Hours(24 * 365 * 20);
+  EXPECT_FALSE(book.Check(alice->token(), ahead).ok());
+  ASSERT_TRUE(book.Create("admin", "admin", 1, ahead).ok());
+  steady += absl::Hours(1);
+  ASSERT_TRUE(book.Create("admin", "admin", 1, ahead + absl::Hours(1)).ok());
+  EXPECT_TRUE(book.Check(alice->token(), kNow + absl::Hours(1)).ok());
+  TokenBook again(store);
+  ASSERT_EQ(again.Load(), absl::OkStatus());
+  EXPECT_TRUE(again.Check(alice->token(), kNow + absl::Hours(1)).ok());
+}
+
+TEST(TokenBook, TokensThatExpiredMakeRoomAtOnceWhereThereIsNone) {
+  MemoryStore store;
+  for (size_t i = 0; i < TokenBook::kMostTokens; ++i) {
+    TokenRecord record;
+    record.summary.set_id(absl::StrFormat("%012d", i));
+    record.summary.set_expires_unix_ms(absl::ToUnixMillis(kNow + absl::Hours(i < 10 ? 1 : 24 * 100)));
+    store.records[record.summary.id()] = record;
+  }
+  TokenBook book(store);
+  ASSERT_TRUE(book.Load().ok());
+  ASSERT_TRUE(book.Create("alice", "user", 1, kNow + absl::Hours(24 * 40)).ok());
+  EXPECT_EQ(book.List().size(), TokenBook::kMostTokens - 9);
 }
 
 TEST(TokenBook, RefusesAUserRoleOrTimeThatNoTokenMayHave) {

@@ -1,0 +1,54 @@
+// Which of the tokens and certificates that have expired may be forgotten. They expire by the wall clock, which their
+// dates are about. With one that is set ahead, all have expired, and count again when it is set right; what was
+// forgotten meanwhile would not come back. So they are forgotten only after a day by the steady clock, in which they
+// always had expired when somebody looked.
+//
+//   LongExpired long_expired;
+//   for (const std::string& id : long_expired.Of({"id-1", "id-7"})) ...     // all that have expired by the wall clock
+//
+// Nothing is kept over a restart: the day begins anew. Not thread-safe.
+#ifndef ADJOIN_COORDINATOR_SERVICES_LONG_EXPIRED_H_
+#define ADJOIN_COORDINATOR_SERVICES_LONG_EXPIRED_H_
+
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/time/time.h"
+#include "base/deadline.h"
+
+namespace adjoin {
+
+class LongExpired {
+ public:
+  static constexpr absl::Duration kTime = absl::Hours(24);
+
+  // `steady`: from any fixed start; empty: the machine's.
+  explicit LongExpired(std::function<absl::Duration()> steady = nullptr) : steady_(std::move(steady)) {
+    if (steady_ == nullptr) steady_ = [] { return absl::FromChrono(Deadline::Clock::now().time_since_epoch()); };
+  }
+
+  std::set<std::string> Of(const std::set<std::string>& expired) {
+    const absl::Duration now = steady_();
+    std::map<std::string, absl::Duration> since;
+    std::set<std::string> of;
+    for (const std::string& id : expired) {
+      const auto known = since_.find(id);
+      const absl::Duration begin = known == since_.end() ? now : known->second;
+      since.emplace_hint(since.end(), id, begin);
+      if (now - begin >= kTime) of.insert(of.end(), id);
+    }
+    since_ = std::move(since);
+    return of;
+  }
+
+ private:
+  std::function<absl::Duration()> steady_;
+  std::map<std::string, absl::Duration> since_;  // by id: when it was seen first that it had expired
+};
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_COORDINATOR_SERVICES_LONG_EXPIRED_H_
