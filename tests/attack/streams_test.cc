@@ -8,18 +8,23 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/security/certificates_fixture.h"
 #include "base/security/tls.h"
 #include "proto/protocol.h"
 #include "tests/fault/fake_jobs.h"
+#include "tests/harness/leftovers.h"
 #include "tests/harness/local_cluster.h"
 
 namespace adjoin {
@@ -135,14 +140,26 @@ class StreamsTest : public CertificatesTest {
     }
     return shortest;
   }
-  std::string SubmitAs(const std::string& who, const std::string& name) {
+  std::string SubmitAs(const std::string& who, const std::string& name, int ranks = 2) {
     const std::string file = folder_ + "/job.textproto";
-    std::ofstream(file) << FakeJob(name, 2);
+    std::ofstream(file) << FakeJob(name, ranks);
     const LocalCluster::CliResult result = CliAs(who, {"submit", file});
     EXPECT_EQ(result.exit_code, 0) << result.err;
     return result.out.substr(0, result.out.find_first_of(" \n"));
   }
 
+  // What the coordinator has in memory, without its planners; 0: not found.
+  int64_t ResidentBytes() const {
+    for (const auto& [pid, command] : ProcessesIn(cluster_->folder())) {
+      if (!absl::StrContains(command, "adjoin-coordinator")) continue;
+      std::istringstream status(ReadAll(absl::StrCat("/proc/", pid, "/status")));
+      int64_t kib = 0;
+      for (std::string word; status >> word;) {
+        if (word == "VmRSS:" && status >> kib) return kib << 10;
+      }
+    }
+    return 0;
+  }
   std::unique_ptr<LocalCluster> cluster_;
 };
 
@@ -246,6 +263,62 @@ TEST_F(StreamsTest, FilesThatAUserDoesNotReadHoldUpNobodyElses) {
   const LocalCluster::CliResult own = CliAs("user-alice", {"get", alices, "result.bin", "-O", "-"});
   EXPECT_EQ(own.exit_code, 0) << own.err;
   EXPECT_EQ(own.out.size(), 3000000);
+}
+
+TEST_F(StreamsTest, LogsThatAUserDoesNotReadTakeLittleMemoryAndHoldUpNobody) {
+  constexpr int kLines = 30000;  // of 12 MB
+  const std::string job = SubmitAs("user-alice", absl::StrCat("lines-", kLines), 1);
+  ASSERT_EQ(cluster_->WaitFor(job, Within(60))->state(), SUCCEEDED);
+  const auto expect_all_lines = [&] {
+    const LocalCluster::CliResult all = CliAs("admin-root", {"logs", "-f", job});
+    EXPECT_EQ(all.exit_code, 0) << all.err;
+    EXPECT_GE(std::count(all.out.begin(), all.out.end(), '\n'), kLines);
+  };
+  expect_all_lines();
+  const std::string bobs = SubmitAs("user-bob", "steps-100000x5ms");
+  const auto comes_to = [&](uint64_t step) {
+    return cluster_->WaitUntil(
+        bobs, [step](const JobSummary& s) { return s.progress().step() >= step; }, Within(60));
+  };
+  ASSERT_TRUE(comes_to(1).ok());
+  const int64_t before = ResidentBytes();
+  ASSERT_GT(before, 0);
+
+  // A client that takes nothing but the first bytes, in all the streams that a user may have.
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 5);
+  ReadLogsRequest request;
+  *request.mutable_header() = MakeHeader();
+  request.set_job_id(job);
+  request.set_follow(true);
+  std::vector<std::unique_ptr<Adjoin::Stub>> stubs;
+  std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
+  std::vector<std::unique_ptr<grpc::ClientReader<ReadLogsResponse>>> streams;
+  for (int i = 0; i < 100; ++i) {
+    if (i % 50 == 0) {
+      stubs.push_back(
+          Adjoin::NewStub(grpc::CreateCustomChannel(cluster_->address(), Credentials("user-alice"), arguments)));
+    }
+    contexts.push_back(std::make_unique<grpc::ClientContext>());
+    contexts.back()->set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(120));
+    streams.push_back(stubs.back()->ReadLogs(contexts.back().get(), request));
+  }
+  for (auto& stream : streams) stream->WaitForInitialMetadata();  // it comes with the first lines
+  EXPECT_LT(PsTakes("user-alice"), absl::Seconds(10));
+  expect_all_lines();
+  EXPECT_TRUE(comes_to(cluster_->Describe(bobs)->job().progress().step() + 20).ok());
+  // All that they could read is 1.2 GB.
+  EXPECT_LT(ResidentBytes() - before, int64_t{600} << 20);
+  for (auto& stream : streams) {
+    ReadLogsResponse first;
+    EXPECT_TRUE(stream->Read(&first));
+    EXPECT_GT(first.line_size(), 0);
+  }
+  for (auto& context : contexts) context->TryCancel();
+  for (auto& stream : streams) stream->Finish();
+  EXPECT_EQ(CliAs("user-bob", {"cancel", bobs}).exit_code, 0);
 }
 
 TEST_F(StreamsTest, AStreamEndsWhenItsTokenIsRevoked) {

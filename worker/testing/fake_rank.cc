@@ -3,6 +3,7 @@
 //   succeed                 reports progress once and succeeds, with the result "result.bin" of 3,000,000 bytes
 //   model                   the same, and with a "model.safetensors" of one tensor, "w" with two elements
 //   model-torn              the same, but the last byte of that file is missing
+//   lines-30000             succeeds, but first it writes so many lines of about 400 bytes
 //   files-75000             succeeds with so many results, "file-0-..." and so on with names of 240 bytes, of which it
 //                           writes the last one
 //   attempt                 succeeds like a real rank: its result "result.bin" comes from the folder of its attempt
@@ -65,6 +66,7 @@ namespace {
 constexpr absl::Duration kTimeout = absl::Seconds(60);
 constexpr absl::Duration kBetweenReports = absl::Milliseconds(100);
 constexpr int kStepsToDrain = 10;
+constexpr size_t kLineBytes = 400;
 
 std::string ReadAll(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -128,6 +130,7 @@ class FakeRank {
     link_.SendTransport("none");
     if (std::optional<Steps> steps = ParseSteps(name_)) return RunSteps(*steps);
     if (name_ == "succeed" || WritesModel()) return Succeed();
+    if (RankIn(name_, "lines-") > 0) return SucceedWithLines(RankIn(name_, "lines-"));
     if (RankIn(name_, "files-") > 0) return SucceedWithFiles(RankIn(name_, "files-"));
     if (name_ == "attempt" || name_ == "attempt-fails") return WriteAsAttempt();
     if (RankIn(name_, "fail-rank-") == rank_) return Report(RANK_ERROR, "the disk is full");
@@ -198,6 +201,12 @@ class FakeRank {
     link_.SendProgress(progress);
     WriteResult();
     return Report(RANK_SUCCEEDED, "");
+  }
+
+  int SucceedWithLines(int count) {
+    for (int i = 0; i < count; ++i) std::cout << "line " << i << " " << std::string(kLineBytes, 'l') << '\n';
+    std::cout.flush();
+    return Succeed();
   }
 
   int SucceedWithFiles(int count) {
