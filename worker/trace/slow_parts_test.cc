@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <random>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -41,10 +43,21 @@ class Recording {
     there = std::max(there, posted + ns);
     steps_[static_cast<size_t>(to)].ops.push_back({.kind = StepOp::Kind::kReceive,
                                                    .peer = from,
-                                                   .waited = waits ? 1 : 0,
                                                    .flow = flow,
                                                    .bytes = bytes,
+                                                   .waited = waits ? 1 : 0,
                                                    .ns = there});
+    last_[{from, to}] = {flow, there};
+  }
+  // The sender goes on no sooner than `ns` after its last message to `to` was taken in.
+  void AwaitTaken(int from, int to, int64_t ns) {
+    const auto last = last_.find({from, to});
+    int64_t& here = now_[static_cast<size_t>(from)];
+    if (last == last_.end() || last->second.second + ns <= here) return;
+    const int64_t waited = last->second.second + ns - here;
+    here += waited;
+    steps_[static_cast<size_t>(from)].ops.push_back(
+        {.kind = StepOp::Kind::kAwaitTaken, .peer = to, .flow = last->second.first, .waited = waited, .ns = here});
   }
   // Every rank needs a message of every other one, posted before any is awaited.
   void MeetAll(int64_t ns) {
@@ -71,9 +84,9 @@ class Recording {
         there = std::max(there, arrives);
         steps_[static_cast<size_t>(to)].ops.push_back({.kind = StepOp::Kind::kReceive,
                                                        .peer = from,
-                                                       .waited = waits ? 1 : 0,
                                                        .flow = first + 1 + static_cast<uint64_t>(from * ranks + to),
                                                        .bytes = 8,
+                                                       .waited = waits ? 1 : 0,
                                                        .ns = there});
       }
     }
@@ -88,6 +101,7 @@ class Recording {
   std::vector<int64_t> now_;
   std::vector<RecordedStep> steps_;
   uint64_t flows_ = 0;
+  std::map<std::pair<int, int>, std::pair<uint64_t, int64_t>> last_;  // message of a pair, and when it was taken in
 };
 
 double Equal(int, int) { return 1; }
@@ -129,6 +143,7 @@ double Relaxed(const StepGraph& graph, const StepGraph::Change& change) {
   std::vector<std::vector<double>> done;  // when each op is over
   for (int rank = 0; rank < graph.ranks(); ++rank) done.emplace_back(graph.ops(rank).size(), 0.0);
   std::vector<double> posted(graph.messages().size(), 0.0);
+  std::vector<double> taken(graph.messages().size(), 0.0);
   double end = 0;
   for (bool changed = true; changed;) {
     changed = false;
@@ -137,13 +152,19 @@ double Relaxed(const StepGraph& graph, const StepGraph::Change& change) {
       for (size_t i = 0; i < graph.ops(rank).size(); ++i) {
         const StepGraph::Op& op = graph.ops(rank)[i];
         const size_t at = static_cast<size_t>(rank);
+        const size_t m = static_cast<size_t>(op.message);
         if (op.message < 0) {
           now += change.work.size() > at && !change.work[at].empty() ? change.work[at][i] : op.work;
-        } else if (op.receive) {
-          const size_t m = static_cast<size_t>(op.message);
+        } else if (op.kind == StepOp::Kind::kReceive) {
           now = std::max(now, posted[m] + (change.moves.empty() ? graph.messages()[m].seconds : change.moves[m]));
-        } else if (posted[static_cast<size_t>(op.message)] < now) {
-          posted[static_cast<size_t>(op.message)] = now;
+          if (taken[m] < now) {
+            taken[m] = now;
+            changed = true;
+          }
+        } else if (op.kind == StepOp::Kind::kAwaitTaken) {
+          now = std::max(now, taken[m] + op.after);
+        } else if (posted[m] < now) {
+          posted[m] = now;
           changed = true;
         }
         if (done[at][i] < now) {
@@ -172,6 +193,8 @@ TEST(StepReplayTest, RandomStepsAgreeWithRelaxation) {
         step.Work(rank, static_cast<int32_t>(below(4)), below(10 * kMs));
       } else if (below(10) == 0) {
         step.MeetAll(below(kMs));
+      } else if (below(4) == 0) {
+        step.AwaitTaken(rank, peer, below(kMs));
       } else {
         step.Move(rank, peer, below(3 * kMs), 1 << below(5));
       }
@@ -346,38 +369,6 @@ TEST(SlowPartsTest, NothingToCompare) {
   Recording alone(1);
   alone.Work(0, PartOf(0, false), kMs);
   EXPECT_TRUE(FindSlowParts(alone.Finish(), Equal).parts.empty());
-}
-
-// What a rank recorded: it reads for 1, computes a layer for 4, of which it waits 2 for rank 1, then 3 after the step's
-// layers.
-TEST(StepOpsTest, TimeIsWorkOrWaiting) {
-  const auto at = [](int64_t ms) { return 1000 * kMs + ms * kMs; };
-  const std::vector<Span> spans = {
-      {.kind = SpanKind::kWait, .peer = 1, .begin = at(-5), .end = at(-4)},  // before the step
-      {.kind = SpanKind::kStep, .index = 7, .begin = at(0), .end = at(9)},
-      {.kind = SpanKind::kData, .begin = at(0), .end = at(1)},
-      {.kind = SpanKind::kForward, .index = 3, .begin = at(1), .end = at(5)},
-      {.kind = SpanKind::kMovement, .index = 9, .begin = at(1), .end = at(4)},
-      {.kind = SpanKind::kReceive, .index = 9, .peer = 1, .bytes = 64, .begin = at(1), .end = at(4)},
-      {.kind = SpanKind::kSend, .index = 9, .peer = 1, .bytes = 32, .begin = at(2), .end = at(3)},
-      {.kind = SpanKind::kWait, .index = 9, .peer = 1, .begin = at(2), .end = at(4)},
-      {.kind = SpanKind::kWait, .peer = 1, .begin = at(6), .end = at(8)},  // for no message
-  };
-  const RecordedStep step = StepOf(spans, /*rank=*/0, ClockAlignment());
-  EXPECT_EQ(step.begin, at(0));
-  EXPECT_EQ(step.end, at(9));
-  std::string text;
-  for (const StepOp& op : step.ops) {
-    if (op.kind == StepOp::Kind::kWork) {
-      absl::StrAppend(&text, "work ", op.part, " ", op.ns / kMs, ", ");
-    } else {
-      absl::StrAppend(&text, op.kind == StepOp::Kind::kSend ? "send " : "receive ", op.bytes, " at ",
-                      op.ns / kMs - 1000, op.waited ? " waited, " : ", ");
-    }
-  }
-  EXPECT_EQ(text,
-            "work -1 1, work 6 1, send 32 at 2, receive 64 at 4 waited, work 6 1, work -2 1, work -2 2, work -2 1, ");
-  EXPECT_TRUE(StepOf({}, 0, ClockAlignment()).ops.empty());
 }
 
 }  // namespace

@@ -1,7 +1,10 @@
 #include "worker/trace/step_ops.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <set>
+#include <tuple>
 #include <utility>
 
 #include "worker/trace/trace_packets.h"
@@ -9,8 +12,12 @@
 namespace adjoin {
 namespace {
 
-// A receive that is taken in so soon after a wait is what ended it.
+// What happens so soon after a wait is what ended it.
 constexpr int64_t kAtOnce = 50000;  // nanoseconds
+
+// A sender of an execution waits until the receiver has taken in the one so many before it
+// (primitives/comm/movement_execution.h).
+constexpr int64_t kUnreceived = 2;
 
 // The part that a span's time belongs to; absent: that of the span around it.
 std::optional<int32_t> PartOfSpan(const Span& span) {
@@ -29,7 +36,8 @@ std::optional<int32_t> PartOfSpan(const Span& span) {
 
 // A moment at which something changes on this rank.
 struct Point {
-  enum class What { kEnd, kWaitEnd, kReceive, kSend, kBegin, kWaitBegin };  // in this order at one moment
+  // In this order at one moment. kOver: of a message that is sent.
+  enum class What { kEnd, kWaitEnd, kOver, kReady, kReceive, kSend, kBegin, kWaitBegin };
   int64_t at = 0;
   What what = What::kEnd;
   std::size_t span = 0;
@@ -43,7 +51,9 @@ std::vector<Point> PointsOf(absl::Span<const Span> spans, const Span& step) {
     if (begin < step.begin || begin > step.end) continue;
     if (span.kind == SpanKind::kSend) {
       points.push_back({begin, Point::What::kSend, i});
+      if (end > begin) points.push_back({end, Point::What::kOver, i});
     } else if (span.kind == SpanKind::kReceive) {
+      points.push_back({begin, Point::What::kReady, i});
       points.push_back({end, Point::What::kReceive, i});
     } else if (span.kind == SpanKind::kWait) {
       points.push_back({begin, Point::What::kWaitBegin, i});
@@ -65,7 +75,13 @@ class StepMaker {
         rank_(rank),
         clock_(clock),
         numbers_(NumbersOfMessages({spans.begin(), spans.end()})),
-        last_(step.begin) {}
+        last_(step.begin) {
+    for (std::size_t i = 0; i < spans.size(); ++i) {
+      const Span& span = spans[i];
+      if (span.kind == SpanKind::kSend) sent_[{OperatorOf(span), span.peer, span.slot, span.generation}] = FlowOf(i);
+      if (span.kind == SpanKind::kReceive) received_from_.emplace(OperatorOf(span), span.peer);
+    }
+  }
 
   std::vector<StepOp> Make(const std::vector<Point>& points, int64_t end) {
     for (const Point& point : points) {
@@ -97,12 +113,49 @@ class StepMaker {
     work_ += taken;
   }
 
-  // What was waited for was no message that was received: a send that is over, a word without payload. It takes as long
-  // in a replay.
+  // What was waited for was no message that was received. Where a message that was sent was over then, the receiver had
+  // made room for it. Anything else takes as long in a replay, unless a send tells what it was (AwaitRoom).
   void KeepWait() {
     if (waited_ == 0) return;
     FlushWork();
-    ops_.push_back({.part = StepOp::kOther, .ns = std::exchange(waited_, 0)});
+    if (over_.has_value()) {
+      ops_.push_back(Awaited(StepOp::Kind::kAwaitReady, spans_[*over_].peer, FlowOf(*over_), waited_));
+    } else {
+      kept_ = ops_.size();
+      ops_.push_back({.part = StepOp::kOther, .ns = waited_});
+    }
+    EndWait();
+  }
+
+  // What this rank waited for was room to send `send`, or another of its execution: of one that goes to several ranks
+  // none is sent before all have room.
+  void AwaitRoom(const Span& send) {
+    if (over_.has_value()) KeepWait();
+    if (waited_ == 0 && !kept_.has_value()) return;
+    const bool same = OperatorOf(spans_[wait_]) == OperatorOf(send);
+    const bool only_sends = same && received_from_.count({OperatorOf(send), spans_[wait_].peer}) == 0;
+    const int32_t peer = only_sends ? spans_[wait_].peer : send.peer;
+    const auto earlier = sent_.find({OperatorOf(send), peer, send.slot, send.generation - kUnreceived});
+    const bool known = earlier != sent_.end();
+    if (waited_ > 0 && known) {
+      FlushWork();
+      ops_.push_back(Awaited(StepOp::Kind::kAwaitTaken, peer, earlier->second, waited_));
+      EndWait();
+    } else if (waited_ > 0) {
+      KeepWait();
+    } else if (known && same) {  // it packed what it sends before
+      ops_[*kept_] = Awaited(StepOp::Kind::kAwaitTaken, peer, earlier->second, ops_[*kept_].ns);
+    }
+    kept_.reset();
+  }
+
+  StepOp Awaited(StepOp::Kind kind, int32_t peer, uint64_t flow, int64_t waited) const {
+    return {.kind = kind, .peer = peer, .flow = flow, .waited = waited, .ns = clock_.OnRank0(spans_[wait_].end)};
+  }
+
+  void EndWait() {
+    waited_ = 0;
+    over_.reset();
   }
 
   void FlushWork() {
@@ -113,7 +166,11 @@ class StepMaker {
   void Take(const Point& point) {
     const Span& span = spans_[point.span];
     switch (point.what) {
-      case Point::What::kWaitBegin: waiting_ = true; break;
+      case Point::What::kWaitBegin:
+        waiting_ = true;
+        wait_ = point.span;
+        kept_.reset();
+        break;
       case Point::What::kWaitEnd: waiting_ = false; break;
       case Point::What::kBegin: open_.push_back({point.span, *PartOfSpan(span)}); break;
       case Point::What::kEnd:
@@ -121,35 +178,53 @@ class StepMaker {
             std::remove_if(open_.begin(), open_.end(), [&](const auto& one) { return one.first == point.span; }),
             open_.end());
         break;
-      case Point::What::kSend:
-      case Point::What::kReceive: {
-        const bool receive = point.what == Point::What::kReceive;
-        const bool ended_wait = receive && waited_ > 0;
-        if (ended_wait) waited_ = 0;
-        if (!receive) KeepWait();
-        FlushWork();
-        const StepOp op = {.kind = receive ? StepOp::Kind::kReceive : StepOp::Kind::kSend,
-                           .peer = span.peer,
-                           .waited = ended_wait ? 1 : 0,
-                           .flow = FlowIdOf(span, rank_, numbers_[point.span]),
-                           .bytes = span.bytes,
-                           .ns = clock_.OnRank0(point.at)};
-        ops_.push_back(op);
+      case Point::What::kOver:
+        if (waited_ > 0 && OperatorOf(spans_[wait_]) == OperatorOf(span) && spans_[wait_].peer == span.peer) {
+          over_ = point.span;
+        }
         break;
-      }
+      case Point::What::kReady: AddMessage(StepOp::Kind::kReady, point, /*waited=*/0); break;
+      case Point::What::kSend:
+        AwaitRoom(span);
+        AddMessage(StepOp::Kind::kSend, point, /*waited=*/0);
+        break;
+      case Point::What::kReceive:
+        AddMessage(StepOp::Kind::kReceive, point, waited_);
+        EndWait();
+        break;
     }
   }
+
+  void AddMessage(StepOp::Kind kind, const Point& point, int64_t waited) {
+    const Span& span = spans_[point.span];
+    FlushWork();
+    ops_.push_back({.kind = kind,
+                    .peer = span.peer,
+                    .flow = FlowOf(point.span),
+                    .bytes = span.bytes,
+                    .waited = waited,
+                    .ns = clock_.OnRank0(point.at)});
+  }
+
+  using OperatorKey = std::pair<int32_t, Direction>;
+  static OperatorKey OperatorOf(const Span& span) { return {span.index, span.direction}; }
+  uint64_t FlowOf(std::size_t span) const { return FlowIdOf(spans_[span], rank_, numbers_[span]); }
 
   const absl::Span<const Span> spans_;
   const int rank_;
   const ClockAlignment& clock_;
   const std::vector<int64_t> numbers_;
   std::vector<std::pair<std::size_t, int32_t>> open_;  // spans with a part, the innermost last
+  std::map<std::tuple<OperatorKey, int32_t, uint16_t, int64_t>, uint64_t> sent_;  // by peer, slot and generation, too
+  std::set<std::pair<OperatorKey, int32_t>> received_from_;                       // by peer, too
   std::vector<StepOp> ops_;
   int64_t last_;
   bool waiting_ = false;
-  int64_t waited_ = 0;      // of which it is not known yet what ended it
-  int64_t since_wait_ = 0;  // not waiting
+  std::size_t wait_ = 0;             // the last one's span
+  int64_t waited_ = 0;               // of which it is not known yet what ended it
+  std::optional<std::size_t> over_;  // the span of a message that was sent, which was over then
+  std::optional<std::size_t> kept_;  // the op that the last wait was kept as
+  int64_t since_wait_ = 0;           // not waiting
   int32_t work_part_ = StepOp::kOther;
   int64_t work_ = 0;
 };

@@ -1,5 +1,5 @@
-// One step of one rank as a list: it works, posts messages, needs messages. Waiting is what is left, and follows from
-// the others (step_replay.h).
+// One step of one rank as a list: it works, posts messages, needs messages, needs room for those that it sends. Waiting
+// is what is left, and follows from the others (step_replay.h).
 //
 //   const RecordedStep step = StepOf(spans, /*rank=*/2, alignment);
 //
@@ -17,7 +17,14 @@
 namespace adjoin {
 
 struct StepOp {
-  enum class Kind : int32_t { kWork, kSend, kReceive };
+  enum class Kind : int32_t {
+    kWork,
+    kSend,
+    kReceive,
+    kReady,       // from here on the rank has room for a message that it receives
+    kAwaitReady,  // nothing to do until the receiver had room for a message that was sent
+    kAwaitTaken,  // nothing to do until the receiver had taken in an earlier message, so that another might be sent
+  };
   // Parts of a step's work beside PartOf.
   static constexpr int32_t kData = -1;   // reading the batch
   static constexpr int32_t kOther = -2;  // optimizer, sums, losses; waiting for what is no message
@@ -25,10 +32,10 @@ struct StepOp {
   Kind kind = Kind::kWork;
   int32_t part = kOther;  // of work
   int32_t peer = -1;      // of a message
-  int32_t waited = 0;     // of a receive: 1 where the rank had nothing else to do until it came
-  uint64_t flow = 0;      // of a message
+  uint64_t flow = 0;      // of a message; all but work name one
   int64_t bytes = 0;      // likewise
-  int64_t ns = 0;         // of work: how long. Of a message: when it was posted, or taken in, on rank 0's clock
+  int64_t waited = 0;     // of a receive, and of what is awaited: for how long the rank had nothing else to do, in ns
+  int64_t ns = 0;         // of work: how long. Of all others: when they happened or were over, on rank 0's clock
 };
 
 inline int32_t PartOf(int32_t layer, bool backward) { return 2 * layer + (backward ? 1 : 0); }

@@ -34,32 +34,49 @@ void ReplaceUnknown(std::vector<StepGraph::Message>& messages) {
   }
 }
 
+// What is known of a message's two ends.
+struct Ends {
+  const StepOp* send = nullptr;
+  const StepOp* ready = nullptr;
+  const StepOp* receive = nullptr;
+  int64_t message = -1;
+};
+
+// Seconds between what is awaited of the receiver and the end of the wait; below 0 where the wait was for something
+// else: it had not yet happened then, or before the wait.
+double AfterAwaited(const StepOp& wait, const Ends& ends) {
+  const StepOp* awaited = wait.kind == StepOp::Kind::kAwaitTaken ? ends.receive : ends.ready;
+  if (awaited == nullptr || awaited->ns < wait.ns - wait.waited) return -1;
+  return Seconds(wait.ns - awaited->ns);
+}
+
 }  // namespace
 
 StepGraph::StepGraph(const std::vector<RecordedStep>& steps) : ops_(steps.size()), begins_(steps.size(), 0) {
+  using Kind = StepOp::Kind;
   int64_t first = std::numeric_limits<int64_t>::max();
   for (const RecordedStep& step : steps) first = std::min(first, step.begin);
-  struct Ends {
-    const StepOp* send = nullptr;
-    const StepOp* receive = nullptr;
-    int64_t message = -1;
-  };
   absl::flat_hash_map<uint64_t, Ends> flows;
   for (const RecordedStep& step : steps) {
     for (const StepOp& op : step.ops) {
-      if (op.kind == StepOp::Kind::kSend) flows[op.flow].send = &op;
-      if (op.kind == StepOp::Kind::kReceive) flows[op.flow].receive = &op;
+      if (op.kind == Kind::kSend) flows[op.flow].send = &op;
+      if (op.kind == Kind::kReady) flows[op.flow].ready = &op;
+      if (op.kind == Kind::kReceive) flows[op.flow].receive = &op;
     }
   }
   for (std::size_t rank = 0; rank < steps.size(); ++rank) {
     begins_[rank] = Seconds(steps[rank].begin - first);
     for (const StepOp& op : steps[rank].ops) {
-      if (op.kind == StepOp::Kind::kWork) {
+      if (op.kind == Kind::kWork) {
         ops_[rank].push_back({.part = op.part, .work = Seconds(op.ns)});
         continue;
       }
       Ends& ends = flows[op.flow];
-      if (ends.send == nullptr || ends.receive == nullptr) continue;
+      const bool awaits = op.kind == Kind::kAwaitReady || op.kind == Kind::kAwaitTaken;
+      const bool whole = ends.send != nullptr && ends.receive != nullptr;
+      const double after = awaits && whole ? AfterAwaited(op, ends) : awaits ? -1 : 0;
+      if (after < 0) ops_[rank].push_back({.work = Seconds(op.waited)});
+      if (after < 0 || !whole) continue;
       if (ends.message < 0) {
         ends.message = static_cast<int64_t>(messages_.size());
         messages_.push_back({.from = ends.receive->peer,
@@ -68,20 +85,31 @@ StepGraph::StepGraph(const std::vector<RecordedStep>& steps) : ops_(steps.size()
                              .seconds = std::max(0.0, Seconds(ends.receive->ns - ends.send->ns)),
                              .waited = ends.receive->waited != 0});
       }
-      ops_[rank].push_back({.message = ends.message, .receive = op.kind == StepOp::Kind::kReceive});
+      ops_[rank].push_back({.kind = op.kind, .message = ends.message, .after = after});
     }
   }
   ReplaceUnknown(messages_);
 }
 
 double StepGraph::Replay(const Change& change) const {
-  constexpr double kNotPosted = -1;
-  std::vector<double> posted(messages_.size(), kNotPosted);
-  std::vector<int> waiting(messages_.size(), -1);  // the rank that waits for it
+  using Kind = StepOp::Kind;
+  constexpr double kNotYet = -1;
+  struct Event {
+    double at = kNotYet;
+    int waiting = -1;  // the rank that waits for it
+  };
+  struct MessageEvents {
+    Event posted, ready, taken;
+  };
+  std::vector<MessageEvents> events(messages_.size());
   std::vector<double> now = begins_;
   std::vector<std::size_t> next(ops_.size(), 0);
   std::vector<int> ready(ops_.size());
   for (std::size_t rank = 0; rank < ready.size(); ++rank) ready[rank] = static_cast<int>(rank);
+  const auto happens = [&ready](Event& event, double at) {
+    event.at = at;
+    if (event.waiting >= 0) ready.push_back(std::exchange(event.waiting, -1));
+  };
   double end = 0;
   while (!ready.empty()) {
     const int rank = ready.back();
@@ -90,22 +118,25 @@ double StepGraph::Replay(const Change& change) const {
     const std::vector<Op>& ops = ops_[at];
     for (; next[at] < ops.size(); ++next[at]) {
       const Op& op = ops[next[at]];
-      if (op.message < 0) {
+      if (op.kind == Kind::kWork) {
         now[at] += at < change.work.size() && !change.work[at].empty() ? change.work[at][next[at]] : op.work;
         continue;
       }
       const std::size_t message = static_cast<std::size_t>(op.message);
-      if (!op.receive) {
-        posted[message] = now[at];
-        if (waiting[message] >= 0) ready.push_back(std::exchange(waiting[message], -1));
+      MessageEvents& of = events[message];
+      if (op.kind == Kind::kSend || op.kind == Kind::kReady) {
+        happens(op.kind == Kind::kSend ? of.posted : of.ready, now[at]);
         continue;
       }
-      if (posted[message] == kNotPosted) {
-        waiting[message] = rank;
+      const bool receive = op.kind == Kind::kReceive;
+      Event& awaited = receive ? of.posted : op.kind == Kind::kAwaitReady ? of.ready : of.taken;
+      if (awaited.at == kNotYet) {
+        awaited.waiting = rank;
         break;
       }
-      const double took = !change.moves.empty() ? change.moves[message] : messages_[message].seconds;
-      now[at] = std::max(now[at], posted[message] + took);
+      const double moves = !change.moves.empty() ? change.moves[message] : messages_[message].seconds;
+      now[at] = std::max(now[at], awaited.at + (receive ? moves : op.after));
+      if (receive) happens(of.taken, now[at]);
     }
     end = std::max(end, now[at]);
   }

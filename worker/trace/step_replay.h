@@ -1,5 +1,6 @@
 // Replays one step of all ranks from what was measured: every rank works and posts messages in its order, and goes on
-// past a receive once the message has come. Changed times then tell how long the step would have been.
+// past a receive once the message has come, and past a wait for room once the receiver has made it. Changed times then
+// tell how long the step would have been.
 //
 //   const StepGraph graph(steps);                                    // a RecordedStep of each rank
 //   const double measured = graph.Replay();                          // seconds
@@ -41,9 +42,10 @@ class StepGraph {
 
   struct Op {
     int32_t part = StepOp::kOther;
-    double work = 0;       // seconds; 0 of messages
-    int64_t message = -1;  // index
-    bool receive = false;
+    StepOp::Kind kind = StepOp::Kind::kWork;
+    double work = 0;       // seconds; 0 of all others
+    int64_t message = -1;  // index; -1 of work
+    double after = 0;      // seconds between what is awaited of the receiver and the end of the wait
   };
   const std::vector<Op>& ops(int rank) const { return ops_[static_cast<std::size_t>(rank)]; }
   const std::vector<Message>& messages() const { return messages_; }
