@@ -1,6 +1,7 @@
 #include "layers/layer.h"
 
 #include <algorithm>
+#include <memory>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/index_select.h>
@@ -36,7 +37,21 @@ at::Tensor LayerModule::Parameter(const std::string& role, Tape& tape) const {
   auto parameter = context_.parameters.find(role);
   if (parameter == context_.parameters.end()) return at::Tensor();
   const std::shared_ptr<Movement> movement = MovementOf(role);
-  return movement == nullptr ? parameter->second : movement->Apply(parameter->second, tape);
+  if (movement == nullptr) return parameter->second;
+  const std::unique_ptr<Movement::Pending> started = context_.roles->TakeStarted(role);
+  return started != nullptr ? started->Wait(tape) : movement->Apply(parameter->second, tape);
+}
+
+void LayerModule::StartParameters(Tape& tape) {
+  for (const OperatorUse& use : context_.plan.op()) {
+    const auto parameter = context_.parameters.find(use.role());
+    if (parameter != context_.parameters.end()) context_.roles->Start(use.role(), parameter->second, tape);
+  }
+}
+
+bool LayerModule::MovesParameters() const {
+  return std::any_of(context_.parameters.begin(), context_.parameters.end(),
+                     [this](const auto& parameter) { return Moves(parameter.first); });
 }
 
 RandomStream LayerModule::Draws(uint64_t purpose) const {

@@ -88,6 +88,13 @@ class LayerModule {
   // Throws StatusException (what a movement fails with) and c10::Error (what a kernel fails with).
   virtual at::Tensor Forward(const std::vector<at::Tensor>& inputs, Tape& tape) = 0;
 
+  // Starts to move the parameters that the next Forward reads, so that they travel while what is called between the two
+  // computes. Collective; with gradients, or without, as that Forward. Throws StatusException (what a movement fails
+  // with).
+  void StartParameters(Tape& tape);
+  // Whether that moves anything.
+  bool MovesParameters() const;
+
   // The largest tensor that has gone into or come out of Input and Output since the start, in elements.
   int64_t peak_elements() const { return peak_elements_; }
 

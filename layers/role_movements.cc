@@ -1,5 +1,7 @@
 #include "layers/role_movements.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "primitives/status_exception.h"
@@ -27,6 +29,26 @@ const std::shared_ptr<Movement>& RoleMovements::Use(const std::string& role) {
 bool RoleMovements::Moves(const std::string& role) const {
   const auto entry = roles_.find(role);
   return entry != roles_.end() && entry->second.movement != nullptr;
+}
+
+void RoleMovements::Start(const std::string& role, const at::Tensor& x, Tape& tape) {
+  const auto entry = roles_.find(role);
+  if (entry == roles_.end() || entry->second.movement == nullptr) return;
+  Role& of = entry->second;
+  if (!of.movement->options().sends_ahead) of.started = of.movement->Start(x, tape);
+}
+
+std::unique_ptr<Movement::Pending> RoleMovements::TakeStarted(const std::string& role) {
+  const auto entry = roles_.find(role);
+  return entry == roles_.end() ? nullptr : std::move(entry->second.started);
+}
+
+bool RoleMovements::HasStarted() const {
+  return std::any_of(roles_.begin(), roles_.end(), [](const auto& role) { return role.second.started != nullptr; });
+}
+
+void RoleMovements::DropStarted() {
+  for (auto& [role, entry] : roles_) entry.started.reset();
 }
 
 absl::Status RoleMovements::CheckUsed() const {

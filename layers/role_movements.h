@@ -5,6 +5,8 @@
 //   roles.Add(kRoleInput);                            // known; nothing moves
 //   roles.Add(kRoleOutput, movement);
 //   if (const auto& sum = roles.Use(kRoleOutput)) y = sum->Apply(y, tape);
+//   roles.Start("weight", home, tape);                // ahead of the forward pass in which it is used
+//   if (const auto started = roles.TakeStarted("weight")) weight = started->Wait(tape);
 //   ADJOIN_RETURN_IF_ERROR(roles.CheckUsed());        // after a forward pass
 #ifndef ADJOIN_LAYERS_ROLE_MOVEMENTS_H_
 #define ADJOIN_LAYERS_ROLE_MOVEMENTS_H_
@@ -14,8 +16,11 @@
 #include <string>
 #include <utility>
 
+#include <ATen/core/Tensor.h>
+
 #include "absl/status/status.h"
 #include "primitives/movement.h"
+#include "primitives/tape.h"
 
 namespace adjoin {
 
@@ -33,6 +38,15 @@ class RoleMovements {
 
   bool Moves(const std::string& role) const;
 
+  // Starts the role's movement, unless it sends ahead: its Start may wait for ranks that come much later. It is not
+  // used thereby. Throws StatusException: as Movement::Start.
+  void Start(const std::string& role, const at::Tensor& x, Tape& tape);
+  // Returns what was started in the role, once; null where nothing was.
+  std::unique_ptr<Movement::Pending> TakeStarted(const std::string& role);
+  // Whether anything was started and not taken; drops that, as Movement::Pending is dropped.
+  bool HasStarted() const;
+  void DropStarted();
+
   // Errors: kInternal, naming a role that moves something, or is required, and that Use has not been called for.
   absl::Status CheckUsed() const;
 
@@ -41,6 +55,7 @@ class RoleMovements {
     std::shared_ptr<Movement> movement;
     bool required = false;
     bool used = false;
+    std::unique_ptr<Movement::Pending> started = nullptr;
   };
   std::string owner_;
   std::map<std::string, Role> roles_;

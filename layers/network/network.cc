@@ -24,6 +24,7 @@
 #include "layers/role_movements.h"
 #include "layers/rules/find_program.h"
 #include "layers/rules/layout_proto.h"
+#include "layers/rules/program_order.h"
 #include "layers/rules/recomputed_runs.h"
 #include "layers/rules/roles.h"
 #include "layers/step_checks.h"
@@ -57,6 +58,7 @@ struct Network::State {
   ProgramPlan program;
   int rank = 0;
   at::Device device = at::kCPU;
+  Communicator* communicator = nullptr;
   std::shared_ptr<StepChecks> checks = std::make_shared<StepChecks>();
   std::vector<std::shared_ptr<Movement>> movements;  // by index in ProgramPlan.op
   std::vector<std::vector<int64_t>> value_shape;     // local, per value
@@ -65,6 +67,8 @@ struct Network::State {
   std::vector<std::shared_ptr<RoleMovements>> roles;  // by layer
   std::vector<LossTerm> losses;
   std::vector<RecomputedRun> recomputed;
+  std::vector<LayerStretch> stretches;                              // what runs after each other
+  std::vector<LayerStretch> layers_alone;                           // likewise, where nothing is computed again
   std::vector<std::vector<uint32_t>> read_last;                     // by layer, the values that nothing reads after it
   std::vector<std::vector<int>> written_by;                         // by layer, the outputs that are its own
   std::vector<std::map<std::string, at::Tensor>> layer_parameters;  // this rank's blocks, by name, of each layer
@@ -80,9 +84,11 @@ struct Network::State {
                                                           const LayerRegistry& registry);
   absl::StatusOr<std::shared_ptr<RoleMovements>> RolesOf(const Plan& plan, const LayerPlan& layer) const;
   absl::StatusOr<std::vector<at::Tensor>> TakeFields(const std::map<std::string, at::Tensor>& fields) const;
-  void FindLastReaders();
   void ForgetAfter(int layer, std::vector<at::Tensor>& values) const;
   void StartSumsInBackward(int first, int end, Tape& tape);
+  void StartParameters(int index, Tape& tape);
+  bool StartAhead(const LayerStretch& next, Tape& tape);
+  void DropStarted(const absl::Status& why);
   absl::Status RunLayer(int index, std::vector<at::Tensor>& values, Tape& tape);
   void RunAgainLater(const RecomputedRun& run, std::vector<at::Tensor>& values, Tape& tape);
   void TakeOutputs(int layer, const std::vector<at::Tensor>& values, Tape& tape, Result& result) const;
@@ -192,6 +198,32 @@ void Network::State::StartSumsInBackward(int first, int end, Tape& tape) {
   sync->StartInBackward(sums, tape);
 }
 
+void Network::State::StartParameters(int index, Tape& tape) {
+  if (!layers[index]->MovesParameters()) return;
+  const LayerClock::Pass measured(index);
+  layers[index]->StartParameters(tape);
+}
+
+// The parameters of the layer that comes next travel while this one computes, one layer ahead and no more: what has
+// come takes memory. In the backward pass their gradients travel while that of this layer runs, and are there only
+// then, so the sums of these come before them here. Returns whether there are any.
+bool Network::State::StartAhead(const LayerStretch& next, Tape& tape) {
+  if (!layers[next.first]->MovesParameters()) return false;
+  StartSumsInBackward(next.first, next.end, tape);
+  // Layers that are computed again first run without gradients.
+  const at::AutoGradMode with_grad(at::GradMode::is_enabled() && next.again == nullptr);
+  StartParameters(next.first, tape);
+  return true;
+}
+
+// A pass that has failed waits for nothing that it has started ahead. The other ranks, which would wait for this one,
+// are told why.
+void Network::State::DropStarted(const absl::Status& why) {
+  const auto travels = [](const std::shared_ptr<RoleMovements>& of) { return of->HasStarted(); };
+  if (std::any_of(roles.begin(), roles.end(), travels)) communicator->Abort(why);
+  for (const std::shared_ptr<RoleMovements>& of : roles) of->DropStarted();
+}
+
 absl::Status Network::State::RunLayer(int index, std::vector<at::Tensor>& values, Tape& tape) {
   const LayerPlan& layer = program.layer(index);
   const LayerClock::Pass measured(index);
@@ -218,9 +250,15 @@ void Network::State::RunAgainLater(const RecomputedRun& run, std::vector<at::Ten
   const auto pass = [this, &run](const std::vector<at::Tensor>& inputs, Tape& inner) {
     std::vector<at::Tensor> own(program.value_size());
     for (size_t i = 0; i < inputs.size(); ++i) own[run.inputs[i]] = inputs[i];
-    for (int i = run.first; i < run.end; ++i) {
-      ThrowIfError(RunLayer(i, own, inner));
-      ForgetAfter(i, own);
+    try {
+      for (int i = run.first; i < run.end; ++i) {
+        if (i + 1 < run.end) StartParameters(i + 1, inner);
+        ThrowIfError(RunLayer(i, own, inner));
+        ForgetAfter(i, own);
+      }
+    } catch (...) {
+      DropStarted(StatusFromCurrentException());
+      throw;
     }
     std::vector<at::Tensor> outputs;
     for (uint32_t output : run.outputs) outputs.push_back(own[output]);
@@ -238,27 +276,6 @@ void Network::State::RunAgainLater(const RecomputedRun& run, std::vector<at::Ten
   std::vector<at::Tensor> outputs = Recompute(pass, inputs, trained, tape);
   for (size_t i = 0; i < outputs.size(); ++i) values[run.outputs[i]] = std::move(outputs[i]);
   for (int i = run.first; i < run.end; ++i) ForgetAfter(i, values);
-}
-
-void Network::State::FindLastReaders() {
-  constexpr int kNever = -1;
-  std::vector<int> last(program.value_size(), kNever);
-  written_by.resize(program.layer_size());
-  for (int i = 0; i < program.layer_size(); ++i) {
-    for (uint32_t input : program.layer(i).input()) last[input] = i;
-    last[program.layer(i).output()] = i;
-    for (int o = 0; o < program.output_size(); ++o) {
-      if (program.output(o).value() == program.layer(i).output()) written_by[i].push_back(o);
-    }
-  }
-  for (const LossPlan& loss : program.loss()) {
-    last[loss.input()] = last[loss.target()] = kNever;
-    if (loss.has_variance()) last[loss.variance()] = kNever;
-  }
-  read_last.resize(program.layer_size());
-  for (size_t value = 0; value < last.size(); ++value) {
-    if (last[value] != kNever) read_last[last[value]].push_back(static_cast<uint32_t>(value));
-  }
 }
 
 // The values that nothing reads after the layer: what the backward pass needs of them, LibTorch's graph keeps.
@@ -324,6 +341,7 @@ absl::StatusOr<std::unique_ptr<Network>> Network::Create(const Plan& plan, const
   ADJOIN_ASSIGN_OR_RETURN(const ProgramPlan* found, ProgramOf(plan, program));
   state.program = *found;
   state.rank = communicator->rank();
+  state.communicator = communicator;
   state.device = TensorDeviceOf(communicator->memory());
   state.place->seed = plan.spec().seed();
   std::optional<PipelineStages> stages;
@@ -361,8 +379,11 @@ absl::StatusOr<std::unique_ptr<Network>> Network::Create(const Plan& plan, const
         LossTerm term, LossTerm::Create(state.program, i, {state.rank, state.device, state.movements, state.checks}));
     state.losses.push_back(std::move(term));
   }
-  state.FindLastReaders();
+  state.written_by = WrittenBy(state.program);
+  state.read_last = ReadLast(state.program);
   ADJOIN_ASSIGN_OR_RETURN(state.recomputed, RecomputedRuns(state.program));
+  state.stretches = StretchesOf(state.program, state.recomputed);
+  state.layers_alone = StretchesOf(state.program, {});
   state.report_extent = VolumeOf(state.movements.at(state.program.report_op())->forward_plan().direct().from_shape());
   return network;
 }
@@ -385,28 +406,32 @@ absl::StatusOr<Network::Result> Network::Run(std::vector<at::Tensor> values, Tap
   Result result;
   result.outputs.resize(state_->program.output_size());
   std::string running;
-  auto again = keep_values ? state_->recomputed.end() : state_->recomputed.begin();
+  const std::vector<LayerStretch>& stretches = keep_values ? state_->layers_alone : state_->stretches;
+  bool sums_started = false;  // those of the stretch that comes
   try {
-    for (int i = 0; i < state_->program.layer_size(); ++i) {
-      running = absl::StrCat("layer \"", state_->program.layer(i).name(), "\"");
-      const bool recomputed = again != state_->recomputed.end() && again->first == i;
-      state_->StartSumsInBackward(i, recomputed ? again->end : i + 1, tape);
-      if (recomputed) {
-        state_->RunAgainLater(*again, values, tape);
-        i = again++->end - 1;
+    for (size_t n = 0; n < stretches.size(); ++n) {
+      const LayerStretch& stretch = stretches[n];
+      running = absl::StrCat("layer \"", state_->program.layer(stretch.first).name(), "\"");
+      if (!sums_started) state_->StartSumsInBackward(stretch.first, stretch.end, tape);
+      sums_started = n + 1 < stretches.size() && state_->StartAhead(stretches[n + 1], tape);
+      if (stretch.again != nullptr) {
+        state_->RunAgainLater(*stretch.again, values, tape);
         continue;
       }
-      ADJOIN_RETURN_IF_ERROR(state_->RunLayer(i, values, tape));
-      state_->TakeOutputs(i, values, tape, result);
-      if (!keep_values) state_->ForgetAfter(i, values);
+      ThrowIfError(state_->RunLayer(stretch.first, values, tape));
+      state_->TakeOutputs(stretch.first, values, tape, result);
+      if (!keep_values) state_->ForgetAfter(stretch.first, values);
     }
     running = "the losses";
     state_->AddLosses(values, tape, result);
   } catch (const StatusException& error) {
+    state_->DropStarted(error.status());
     return error.status();
   } catch (...) {
-    const absl::Status status = StatusFromCurrentException();
-    return absl::Status(status.code(), absl::StrCat(running, " on rank ", state_->rank, ": ", status.message()));
+    absl::Status status = StatusFromCurrentException();
+    status = absl::Status(status.code(), absl::StrCat(running, " on rank ", state_->rank, ": ", status.message()));
+    state_->DropStarted(status);
+    return status;
   }
   if (keep_values) {
     for (int i = 0; i < state_->program.value_size(); ++i) {
