@@ -42,8 +42,11 @@ absl::Status StepSimulation::PrepareLayer(int index) {
     step.parameter.push_back({.bytes = BytesOf(local.sizes.parameter[i], local.sizes.type),
                               .home = local.parameter[i].home_bytes,
                               .copied = local.parameter[i].copied,
+                              .moves = local.parameter[i].moved,
+                              .moved = local.parameter[i].moved_bytes,
                               .trained = !plan_.parameter(local.parameter[i].index).frozen(),
                               .index = local.parameter[i].index});
+    step.moves_parameters = step.moves_parameters || local.parameter[i].moved;
   }
   step.memory = MemoryOf(layer, local.sizes);
   layers_.push_back(std::move(step));
@@ -119,23 +122,11 @@ absl::Status StepSimulation::Prepare() {
   for (int i = 0; i < program_.loss_size(); ++i) ADJOIN_RETURN_IF_ERROR(PrepareLoss(i));
   ADJOIN_RETURN_IF_ERROR(PrepareSums());
   ADJOIN_ASSIGN_OR_RETURN(recomputed_, RecomputedRuns(program_));
+  stretches_ = StretchesOf(program_, recomputed_);
   kept_inputs_.resize(recomputed_.size());
   ADJOIN_RETURN_IF_ERROR(PrepareStages());
   has_gradient_.assign(plan_.parameter_size(), plan_.spec().train().microbatches() > 1);
-  // As Network finds them.
-  std::vector<int> last(program_.value_size(), -1);
-  for (int i = 0; i < program_.layer_size(); ++i) {
-    for (const uint32_t input : program_.layer(i).input()) last[input] = i;
-    last[program_.layer(i).output()] = i;
-  }
-  for (const LossPlan& loss : program_.loss()) {
-    last[loss.input()] = last[loss.target()] = -1;
-    if (loss.has_variance()) last[loss.variance()] = -1;
-  }
-  read_last_.resize(program_.layer_size());
-  for (size_t value = 0; value < last.size(); ++value) {
-    if (last[value] >= 0) read_last_[last[value]].push_back(static_cast<uint32_t>(value));
-  }
+  read_last_ = ReadLast(program_);
   return absl::OkStatus();
 }
 
@@ -160,8 +151,11 @@ StepSimulation::Tensor StepSimulation::Forward(Step& step, const std::vector<Ten
     held.push_back(x);
   }
   std::vector<Tensor> parameters;
-  for (const Parameter& parameter : step.parameter) {
-    if (parameter.copied) parameters.push_back(made(parameter.bytes));
+  for (Parameter& parameter : step.parameter) {
+    const Tensor ahead = std::exchange(parameter.ahead, kNone);
+    const bool as_it_came = ahead != kNone && parameter.moved == parameter.bytes;  // else in another type
+    if (parameter.copied) parameters.push_back(as_it_came ? ahead : made(parameter.bytes));
+    if (ahead != kNone && !as_it_came) ledger_.Drop(ahead);
   }
   std::vector<Tensor> more;
   if (step.memory.keeps > 0) more.push_back(made(step.memory.keeps));
@@ -204,6 +198,14 @@ StepSimulation::Tensor StepSimulation::Forward(Step& step, const std::vector<Ten
   return output;
 }
 
+void StepSimulation::StartParameters(int layer) {
+  if (!layers_[layer].moves_parameters) return;
+  ledger_.Enter(absl::StrCat("forward pass of \"", layers_[layer].name, "\""));
+  for (Parameter& parameter : layers_[layer].parameter) {
+    if (parameter.moves) parameter.ahead = NewTensor(parameter.moved, MemoryPart::kActivations, layer);
+  }
+}
+
 // LibTorch adds in place to a sum that nothing else holds.
 void StepSimulation::AddGradient(Tensor& sum, Tensor more, int64_t bytes, int layer) {
   if (sum == kNone) {
@@ -220,7 +222,25 @@ void StepSimulation::AddGradient(Tensor& sum, Tensor more, int64_t bytes, int la
   sum = added;
 }
 
-void StepSimulation::Backward(Step& step, std::vector<Tensor>& gradients) {
+void StepSimulation::TakeGradient(Tensor gradient, uint32_t parameter) {
+  if (has_gradient_[parameter]) ledger_.Drop(gradient);
+  has_gradient_[parameter] = true;
+}
+
+void StepSimulation::Finish(const std::vector<GradientAhead>& travelled) {
+  for (const GradientAhead& gradient : travelled) {
+    ledger_.Drop(gradient.sent);
+    TakeGradient(gradient.home, gradient.parameter);
+  }
+}
+
+void StepSimulation::BackwardOfLayer(int layer, std::vector<Tensor>& gradients, bool ahead) {
+  const std::vector<GradientAhead> travelled = std::exchange(gradients_ahead_, {});
+  Backward(layers_[layer], gradients, ahead);
+  Finish(travelled);
+}
+
+void StepSimulation::Backward(Step& step, std::vector<Tensor>& gradients, bool ahead) {
   ledger_.Enter(absl::StrCat("backward pass of \"", step.name, "\""));
   const auto made = [&](int64_t bytes) { return NewTensor(bytes, MemoryPart::kActivations, step.layer); };
   const auto wide = [&](int64_t bytes) { return step.memory.in_sum_type ? 2 * bytes : bytes; };
@@ -258,14 +278,18 @@ void StepSimulation::Backward(Step& step, std::vector<Tensor>& gradients) {
   if (g != kNone) ledger_.Drop(g);
   for (const Tensor tensor : std::exchange(step.kept, {})) ledger_.Drop(tensor);
   for (size_t i = 0; i < step.parameter.size(); ++i) {
-    if (!step.parameter[i].trained) continue;
-    if (step.parameter[i].copied) {
-      const Tensor home = NewTensor(step.parameter[i].home, MemoryPart::kGradients, step.layer);
-      ledger_.Drop(std::exchange(of_parameters[i], home));
+    const Parameter& parameter = step.parameter[i];
+    if (!parameter.trained) continue;
+    Tensor gradient = of_parameters[i];
+    if (parameter.copied) {
+      const Tensor home = NewTensor(parameter.home, MemoryPart::kGradients, step.layer);
+      if (ahead && parameter.moves) {
+        gradients_ahead_.push_back({gradient, home, parameter.index});
+        continue;
+      }
+      ledger_.Drop(std::exchange(gradient, home));
     }
-    // Added to what another part of the batch, or another layer with the same weights, has left.
-    if (has_gradient_[step.parameter[i].index]) ledger_.Drop(of_parameters[i]);
-    has_gradient_[step.parameter[i].index] = true;
+    TakeGradient(gradient, parameter.index);
   }
   for (size_t i = 0; i < step.input.size(); ++i) {
     if (found[i] == kNone) continue;
@@ -287,6 +311,7 @@ void StepSimulation::ForgetAfter(int layer, std::vector<Tensor>& values) {
 
 void StepSimulation::ForwardRun(int first, int end, std::vector<Tensor>& values, bool graph) {
   for (int i = first; i < end; ++i) {
+    if (i + 1 < end) StartParameters(i + 1);
     values[program_.layer(i).output()] = Forward(layers_[i], values, graph);
     ForgetAfter(i, values);
   }
@@ -299,7 +324,7 @@ void StepSimulation::RunAgain(const RecomputedRun& run, std::vector<Tensor>& gra
     ledger_.Hold(own[run.inputs[i]] = kept_inputs_[index][i]);
   }
   ForwardRun(run.first, run.end, own, /*graph=*/true);
-  for (int i = run.end - 1; i >= run.first; --i) Backward(layers_[i], gradients);
+  for (int i = run.end - 1; i >= run.first; --i) BackwardOfLayer(i, gradients, /*ahead=*/i > run.first);
   for (const Tensor tensor : own) {
     if (tensor != kNone) ledger_.Drop(tensor);
   }
@@ -356,27 +381,26 @@ void StepSimulation::RunForward() {
   for (int i = 0; i < program_.value_size(); ++i) {
     if (!program_.value(i).field().empty()) values[i] = NewTensor(value_bytes_[i], MemoryPart::kFields, -1);
   }
-  auto next = recomputed_.begin();
-  for (int i = 0; i < program_.layer_size();) {
-    if (next == recomputed_.end() || next->first != i) {
-      ForwardRun(i, i + 1, values, program_.training());
-      ++i;
+  for (size_t n = 0; n < stretches_.size(); ++n) {
+    const LayerStretch& stretch = stretches_[n];
+    if (n + 1 < stretches_.size()) StartParameters(stretches_[n + 1].first);
+    if (stretch.again == nullptr) {
+      ForwardRun(stretch.first, stretch.end, values, program_.training());
       continue;
     }
-    std::vector<Tensor>& inputs = kept_inputs_[next - recomputed_.begin()];
+    std::vector<Tensor>& inputs = kept_inputs_[stretch.again - recomputed_.data()];
     std::vector<Tensor> own(program_.value_size(), kNone);
-    for (const uint32_t input : next->inputs) {
+    for (const uint32_t input : stretch.again->inputs) {
       inputs.push_back(values[input]);
       ledger_.Hold(values[input]);
       ledger_.Hold(own[input] = values[input]);
     }
-    ForwardRun(next->first, next->end, own, /*graph=*/false);
-    for (const uint32_t output : next->outputs) values[output] = std::exchange(own[output], kNone);
+    ForwardRun(stretch.first, stretch.end, own, /*graph=*/false);
+    for (const uint32_t output : stretch.again->outputs) values[output] = std::exchange(own[output], kNone);
     for (const Tensor tensor : own) {
       if (tensor != kNone) ledger_.Drop(tensor);
     }
-    for (i = next->first; i < next->end; ++i) ForgetAfter(i, values);
-    ++next;
+    for (int i = stretch.first; i < stretch.end; ++i) ForgetAfter(i, values);
   }
   std::vector<Tensor> shares;
   for (Step& loss : losses_) shares.push_back(Forward(loss, values, program_.training()));
@@ -386,19 +410,22 @@ void StepSimulation::RunForward() {
 }
 
 void StepSimulation::RunBackward() {
-  auto next = recomputed_.end();
   std::vector<Tensor> gradients(program_.value_size(), kNone);
-  for (auto loss = losses_.rbegin(); loss != losses_.rend(); ++loss) Backward(*loss, gradients);
-  for (int i = program_.layer_size(); i > 0;) {
-    if (next != recomputed_.begin() && (next - 1)->end == i) {
-      --next;
-      RunAgain(*next, gradients);
-      i = next->first;
-      StartSums(next->first, next->end);
+  for (auto loss = losses_.rbegin(); loss != losses_.rend(); ++loss) Backward(*loss, gradients, /*ahead=*/false);
+  bool late = false;  // the sums of the stretch after wait for gradients that travel
+  for (size_t n = stretches_.size(); n-- > 0;) {
+    const LayerStretch& stretch = stretches_[n];
+    const bool ahead = n > 0 && layers_[stretch.first].moves_parameters;
+    if (stretch.again != nullptr) {
+      const std::vector<GradientAhead> travelled = std::exchange(gradients_ahead_, {});
+      RunAgain(*stretch.again, gradients);
+      Finish(travelled);
     } else {
-      Backward(layers_[--i], gradients);
-      StartSums(i, i + 1);
+      BackwardOfLayer(stretch.first, gradients, ahead);
     }
+    if (late) StartSums(stretches_[n + 1].first, stretches_[n + 1].end);
+    late = ahead;
+    if (!late) StartSums(stretch.first, stretch.end);
   }
 }
 

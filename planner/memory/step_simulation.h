@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "layers/rules/program_order.h"
 #include "layers/rules/recomputed_runs.h"
 #include "planner/memory/layer_memory.h"
 #include "planner/memory/local_sizes.h"
@@ -44,8 +45,11 @@ class StepSimulation {
     int64_t bytes = 0;    // where the kernel reads it
     int64_t home = 0;     // of this rank's block
     bool copied = false;  // by a movement, or to another type
+    bool moves = false;   // on any rank; starts while the layer before computes
+    int64_t moved = 0;    // what that brings this rank
     bool trained = false;
-    uint32_t index = 0;  // in Plan.parameter
+    uint32_t index = 0;    // in Plan.parameter
+    Tensor ahead = kNone;  // that has been started
   };
   struct Step {  // a layer or a loss
     std::string name;
@@ -56,6 +60,7 @@ class StepSimulation {
     int64_t computed = 0;  // bytes of what the kernel returns
     int64_t output = 0;    // bytes after the movement of the output
     bool output_moved = false;
+    bool moves_parameters = false;  // on any rank
     bool needs_grad = false;
     LayerMemory memory;
     std::vector<Tensor> kept;  // by the graph, in the step that runs
@@ -69,7 +74,21 @@ class StepSimulation {
   Tensor NewTensor(int64_t bytes, MemoryPart part, int layer) { return ledger_.New(bytes, {part, layer}); }
   // Returns the output; `graph`: with what the backward pass needs.
   Tensor Forward(Step& step, const std::vector<Tensor>& values, bool graph);
-  void Backward(Step& step, std::vector<Tensor>& gradients);
+  // Starts to move the parameters of a layer, as Network does while the layer before is still to run.
+  void StartParameters(int layer);
+  // `ahead`: its parameters were started while the layer before was still to run, so their gradients travel while that
+  // one's backward pass runs (gradients_ahead_).
+  void Backward(Step& step, std::vector<Tensor>& gradients, bool ahead);
+  // Backward of a layer, after which the gradients of the layer after it are there.
+  void BackwardOfLayer(int layer, std::vector<Tensor>& gradients, bool ahead);
+  struct GradientAhead {
+    Tensor sent = kNone, home = kNone;
+    uint32_t parameter = 0;  // in Plan.parameter
+  };
+  void Finish(const std::vector<GradientAhead>& travelled);
+  // A parameter's gradient is there: it is the first one, or added to what another part of the batch, or another layer
+  // with the same weights, has left.
+  void TakeGradient(Tensor gradient, uint32_t parameter);
   void AddGradient(Tensor& sum, Tensor more, int64_t bytes, int layer);
   void ForwardRun(int first, int end, std::vector<Tensor>& values, bool graph);
   void ForgetAfter(int layer, std::vector<Tensor>& values);
@@ -91,7 +110,9 @@ class StepSimulation {
   std::vector<std::vector<uint32_t>> read_last_;
   std::vector<bool> has_gradient_;  // by Plan.parameter
   std::vector<RecomputedRun> recomputed_;
+  std::vector<LayerStretch> stretches_;
   std::vector<std::vector<Tensor>> kept_inputs_;  // of the recomputed runs
+  std::vector<GradientAhead> gradients_ahead_;    // that travel
   struct Sum {
     int64_t result = 0;
     int64_t bucket = 0;  // 0: its one gradient moves as it is

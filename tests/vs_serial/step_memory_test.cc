@@ -50,13 +50,25 @@ absl::StatusOr<int64_t> Predicted(const Plan& plan) {
   return predicted;
 }
 
+// Weights that travel, each while the layer before computes, and their gradients: they are most of the memory.
+StepNetwork Shards() {
+  std::string layers;
+  for (int i = 0; i < 5; ++i) {
+    absl::StrAppend(&layers, "layer { name: \"l", i, "\" ", i == 0 ? "input: \"x\" x: \"grid\" " : "",
+                    "home: SHARDED linear { bias: false out_features: ", i < 4 ? 512 : 8, " } }\n");
+  }
+  return {"shards", layers, "l4", {512}, {"[1, 1]", "[2, 1]", "[4, 1]"}, "l1", {8}, 8};
+}
+
 TEST(StepMemoryTest, IsWhatTheAllocatorCounts) {
   at::set_num_threads(1);
   // The prediction has channels in blocks of 16; blocks of 8 are half of it where a network has few channels.
   const double more = HasWideVectors() ? 0 : 0.45;
   // What layers/conv/convolution_kernel.h pads is not predicted: planners do not know of which release workers are.
   const double padded = OneDnnLeavesBlocksOpen() ? 0.3 : 0;
-  for (const StepNetwork& c : StepNetworks()) {
+  std::vector<StepNetwork> networks = StepNetworks();
+  networks.push_back(Shards());
+  for (const StepNetwork& c : networks) {
     // LibTorch asks the processor, not oneDNN, whether oneDNN computes in bfloat16.
     if (!HasWideVectors() && ProcessorHasWideVectors() && absl::StrContains(c.name, "bfloat16")) continue;
     for (const std::string& partition : c.partitions) {

@@ -1,0 +1,70 @@
+// Parameters that are moved take memory while the layer before computes, and their gradients while its backward pass
+// runs: compared with counts by hand.
+#include <cstdint>
+#include <string>
+
+#include "gtest/gtest.h"
+#include "layers/builtin/builtin_rules.h"
+#include "planner/memory/step_memory.h"
+#include "planner/plan/planner.h"
+#include "planner/spec/spec_parser.h"
+#include "proto/plan.pb.h"
+
+namespace adjoin {
+namespace {
+
+// On each of the two ranks: one sample of 4 numbers (16 bytes) and its target of 50 (200). Values of 100 numbers (400),
+// 100 (400) and 50 (200). Weights, whole: 100x4 (1,600 bytes), 100x100 (40,000) and 50x100 (20,000); half of each rests
+// on a rank.
+constexpr char kJob[] = R"(name: "chain" kind: TRAIN ranks: 2
+layout { name: "rows" partition: [2, 1] }
+layer { name: "a" input: "x" x: "rows" home: SHARDED linear { out_features: 100 bias: false } }
+layer { name: "b" home: SHARDED linear { out_features: 100 bias: false } }
+layer { name: "c" home: SHARDED linear { out_features: 50 bias: false } }
+loss { kind: "mse" input: "c" target: "t" }
+dataset { name: "data" field { name: "x" idx { path: "x" } shape: [4] }
+  field { name: "t" idx { path: "t" } shape: [50] } }
+train { dataset: "data" batch: 2 steps: 1 optimizer { sgd { lr: 0.1 } } }
+)";
+
+Plan PlanOf(const std::string& text) {
+  const auto parsed = ParseSpec(text, "job");
+  EXPECT_TRUE(parsed.ok()) << parsed.status();
+  if (!parsed.ok()) return Plan();
+  auto plan = Planner::Build(parsed->spec, {{"data", 2}}, BuiltinLayerRules());
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  return plan.ok() ? *std::move(plan) : Plan();
+}
+
+// While b computes there are its input and output (400 each), its weight, that of c, which comes after it, and the
+// target. While a computes, and while c does, there is less.
+TEST(ParametersAheadTest, TheNextLayersWeightsAreThereWhileALayerComputes) {
+  const Plan plan = PlanOf(kJob);
+  ASSERT_GT(plan.program_size(), 0);
+  ProgramPlan forward = plan.program(0);
+  forward.set_training(false);
+  forward.clear_loss();
+  for (int rank = 0; rank < 2; ++rank) {
+    const auto memory = PredictStepMemory(plan, forward, rank);
+    ASSERT_TRUE(memory.ok()) << memory.status();
+    EXPECT_EQ(memory->bytes, 200 + 400 + 40000 + 20000 + 400) << "rank " << rank;
+    EXPECT_EQ(memory->during, "forward pass of \"b\"");
+  }
+}
+
+// When b's gradients are computed the graph has x, a's weight, and b's weight and input; of c, whose backward pass is
+// over, there are the gradient that travels and the half that it becomes here; then b's gradients of its output, its
+// input and its weight.
+TEST(ParametersAheadTest, TheLastLayersGradientsTravelWhileTheBackwardPassGoesOn) {
+  const Plan plan = PlanOf(kJob);
+  ASSERT_GT(plan.program_size(), 0);
+  for (int rank = 0; rank < 2; ++rank) {
+    const auto memory = PredictStepMemory(plan, plan.program(0), rank);
+    ASSERT_TRUE(memory.ok()) << memory.status();
+    EXPECT_EQ(memory->bytes, 16 + 1600 + (400 + 40000) + (20000 + 10000) + (400 + 400 + 40000)) << "rank " << rank;
+    EXPECT_EQ(memory->during, "backward pass of \"b\"");
+  }
+}
+
+}  // namespace
+}  // namespace adjoin
