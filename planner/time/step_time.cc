@@ -5,12 +5,15 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "base/status_macros.h"
 #include "layers/conv/edge_roles.h"
 #include "layers/rules/find_program.h"
+#include "layers/rules/program_order.h"
 #include "layers/rules/recomputed_runs.h"
 #include "layers/rules/roles.h"
 #include "planner/memory/local_sizes.h"
@@ -98,6 +101,8 @@ class Timeline {
     std::vector<CostModel::KernelSeconds> seconds;       // by rank that is looked at
     std::vector<CostModel::KernelSeconds> edge_seconds;  // of the kernels on the edges; none: no edges
     std::vector<uint32_t> before, edges, after;          // operators, in order
+    std::set<uint32_t> parameters;                       // those of `before` that move parameters
+    std::vector<double> began = {};                      // when these were started; empty: they are not
     std::vector<double> adds;                            // gradients of values that several layers read
     bool needs_grad = false;
     std::vector<StepTime::Layer> time;  // by rank that is looked at
@@ -117,8 +122,14 @@ class Timeline {
   absl::Status PrepareLosses();
   absl::Status MoveOf(Step& step, uint32_t op, bool adjoint, const std::vector<double>* began = nullptr);
   void ComputeOf(Step& step, bool backward, bool edges);
+  void StartParameters(int layer) { layers_[layer].began = clocks_.Now(); }
   absl::Status Forward(Step& step);
-  absl::Status Backward(Step& step);
+  absl::Status ForwardOfLayers(int first, int end);
+  // `ahead`: the gradients of its parameters travel until EndTravel.
+  absl::Status Backward(Step& step, bool ahead);
+  absl::Status EndTravel(Step* step);
+  absl::Status BackwardOfLayer(int layer, bool ahead);
+  absl::Status ComputeAgain(const LayerStretch& stretch);
   absl::Status Pass();
   absl::Status SumGradients();
   void Update();
@@ -133,6 +144,8 @@ class Timeline {
   std::vector<Step> layers_;
   std::vector<Step> losses_;
   std::vector<RecomputedRun> recomputed_;
+  std::vector<LayerStretch> stretches_;
+  Step* travels_ = nullptr;                                               // whose parameters' gradients travel
   std::vector<GradientSum> sums_;                                         // traffic_ knows them by their addresses
   using RanksTraffic = std::vector<std::pair<RankTraffic, RankTraffic>>;  // forward and adjoint, by rank looked at
   std::map<const OperatorPlan*, RanksTraffic> traffic_;
@@ -177,14 +190,17 @@ absl::Status Timeline::Prepare(int index) {
   Step step;
   step.needs_grad = program_.value(layer.output()).needs_grad();
   bool input_gradient = false, trained = false;
+  std::set<std::string> roles;  // of parameters
   for (const uint32_t input : layer.input()) input_gradient = input_gradient || program_.value(input).needs_grad();
   for (const ParameterUse& use : layer.parameter()) {
     const ParameterPlan& parameter = plan_.parameter(use.index());
     trained = trained || (!parameter.frozen() && !parameter.buffer());
+    roles.insert(use.role());
   }
   for (const OperatorUse& use : layer.op()) {
     const bool edge = use.role().rfind(EdgeRole(2).substr(0, EdgeRole(2).size() - 1), 0) == 0;
     (use.role() == kRoleOutput ? step.after : edge ? step.edges : step.before).push_back(use.index());
+    if (roles.count(use.role()) > 0) step.parameters.insert(use.index());
   }
   for (const int rank : ranks_) {
     ADJOIN_ASSIGN_OR_RETURN(const LocalSizes local, LocalSizesOf(plan_, program_, layer, rank, &geometry_));
@@ -253,7 +269,11 @@ void Timeline::ComputeOf(Step& step, bool backward, bool edges) {
 }
 
 absl::Status Timeline::Forward(Step& step) {
-  for (const uint32_t op : step.before) ADJOIN_RETURN_IF_ERROR(MoveOf(step, op, /*adjoint=*/false));
+  const std::vector<double> started = std::exchange(step.began, {});
+  for (const uint32_t op : step.before) {
+    const bool ahead = !started.empty() && step.parameters.count(op) > 0;
+    ADJOIN_RETURN_IF_ERROR(MoveOf(step, op, /*adjoint=*/false, ahead ? &started : nullptr));
+  }
   const std::vector<double> began = clocks_.Now();
   ComputeOf(step, /*backward=*/false, /*edges=*/false);
   // They have travelled meanwhile.
@@ -263,7 +283,16 @@ absl::Status Timeline::Forward(Step& step) {
   return absl::OkStatus();
 }
 
-absl::Status Timeline::Backward(Step& step) {
+// Each layer's parameters travel while the one before computes.
+absl::Status Timeline::ForwardOfLayers(int first, int end) {
+  for (int i = first; i < end; ++i) {
+    if (i + 1 < end) StartParameters(i + 1);
+    ADJOIN_RETURN_IF_ERROR(Forward(layers_[i]));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Timeline::Backward(Step& step, bool ahead) {
   if (!step.needs_grad) return absl::OkStatus();
   for (auto op = step.after.rbegin(); op != step.after.rend(); ++op) {
     ADJOIN_RETURN_IF_ERROR(MoveOf(step, *op, /*adjoint=*/true));
@@ -274,33 +303,69 @@ absl::Status Timeline::Backward(Step& step) {
   for (auto op = step.edges.rbegin(); op != step.edges.rend(); ++op) {
     ADJOIN_RETURN_IF_ERROR(MoveOf(step, *op, /*adjoint=*/true, &began));
   }
+  if (ahead) {
+    step.began = clocks_.Now();
+    travels_ = &step;
+  }
   for (auto op = step.before.rbegin(); op != step.before.rend(); ++op) {
+    if (ahead && step.parameters.count(*op) > 0) continue;
     ADJOIN_RETURN_IF_ERROR(MoveOf(step, *op, /*adjoint=*/true));
   }
   return absl::OkStatus();
 }
 
-// What is computed again counts as a part of the backward pass.
-absl::Status Timeline::Pass() {
-  for (Step& step : layers_) ADJOIN_RETURN_IF_ERROR(Forward(step));
-  for (Step& step : losses_) ADJOIN_RETURN_IF_ERROR(Forward(step));
-  for (auto step = losses_.rbegin(); step != losses_.rend(); ++step) ADJOIN_RETURN_IF_ERROR(Backward(*step));
-  auto run = recomputed_.rbegin();
-  for (int i = static_cast<int>(layers_.size()) - 1; i >= 0; --i) {
-    if (run != recomputed_.rend() && run->end == i + 1) {
-      for (int again = run->first; again < run->end; ++again) {
-        std::vector<double> before;
-        for (const StepTime::Layer& time : layers_[again].time) before.push_back(time.forward);
-        ADJOIN_RETURN_IF_ERROR(Forward(layers_[again]));
-        for (size_t k = 0; k < ranks_.size(); ++k) {
-          StepTime::Layer& time = layers_[again].time[k];
-          time.backward += time.forward - before[k];
-          time.forward = before[k];
-        }
-      }
-      ++run;
+absl::Status Timeline::EndTravel(Step* step) {
+  if (step == nullptr) return absl::OkStatus();
+  const std::vector<double> began = std::exchange(step->began, {});
+  for (auto op = step->before.rbegin(); op != step->before.rend(); ++op) {
+    if (step->parameters.count(*op) > 0) ADJOIN_RETURN_IF_ERROR(MoveOf(*step, *op, /*adjoint=*/true, &began));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Timeline::BackwardOfLayer(int layer, bool ahead) {
+  Step* const travelled = std::exchange(travels_, nullptr);
+  ADJOIN_RETURN_IF_ERROR(Backward(layers_[layer], ahead));
+  return EndTravel(travelled);
+}
+
+// Counts as a part of the backward pass.
+absl::Status Timeline::ComputeAgain(const LayerStretch& stretch) {
+  const auto layers = absl::MakeSpan(layers_).subspan(stretch.first, stretch.end - stretch.first);
+  std::vector<std::vector<StepTime::Layer>> before;
+  for (const Step& step : layers) before.push_back(step.time);
+  ADJOIN_RETURN_IF_ERROR(ForwardOfLayers(stretch.first, stretch.end));
+  for (size_t i = 0; i < layers.size(); ++i) {
+    for (size_t k = 0; k < ranks_.size(); ++k) {
+      StepTime::Layer& time = layers[i].time[k];
+      time.backward += time.forward - before[i][k].forward;
+      time.forward = before[i][k].forward;
     }
-    ADJOIN_RETURN_IF_ERROR(Backward(layers_[i]));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Timeline::Pass() {
+  for (size_t n = 0; n < stretches_.size(); ++n) {
+    if (n + 1 < stretches_.size()) StartParameters(stretches_[n + 1].first);
+    ADJOIN_RETURN_IF_ERROR(ForwardOfLayers(stretches_[n].first, stretches_[n].end));
+  }
+  for (Step& step : losses_) ADJOIN_RETURN_IF_ERROR(Forward(step));
+  for (auto step = losses_.rbegin(); step != losses_.rend(); ++step) {
+    ADJOIN_RETURN_IF_ERROR(Backward(*step, /*ahead=*/false));
+  }
+  for (size_t n = stretches_.size(); n-- > 0;) {
+    const LayerStretch& stretch = stretches_[n];
+    if (stretch.again == nullptr) {
+      ADJOIN_RETURN_IF_ERROR(BackwardOfLayer(stretch.first, /*ahead=*/n > 0));
+      continue;
+    }
+    Step* const travelled = std::exchange(travels_, nullptr);
+    ADJOIN_RETURN_IF_ERROR(ComputeAgain(stretch));
+    for (int i = stretch.end - 1; i >= stretch.first; --i) {
+      ADJOIN_RETURN_IF_ERROR(BackwardOfLayer(i, /*ahead=*/i > stretch.first));
+    }
+    ADJOIN_RETURN_IF_ERROR(EndTravel(travelled));
   }
   return absl::OkStatus();
 }
@@ -340,6 +405,7 @@ absl::StatusOr<StepTime> Timeline::Run() {
   for (int i = 0; i < program_.layer_size(); ++i) ADJOIN_RETURN_IF_ERROR(Prepare(i));
   ADJOIN_RETURN_IF_ERROR(PrepareLosses());
   ADJOIN_ASSIGN_OR_RETURN(recomputed_, RecomputedRuns(program_));
+  stretches_ = StretchesOf(program_, recomputed_);
   ADJOIN_RETURN_IF_ERROR(Pass());
   const std::vector<Clocks::Rank> passed = clocks_.rank();
   ADJOIN_RETURN_IF_ERROR(SumGradients());

@@ -121,6 +121,38 @@ TEST(StepTimeTest, EachMovementOfTheGraphIsACallInBothDirections) {
   EXPECT_NEAR(with->compute, without->compute, 1e-6) << "kernels have been measured with their calls";
 }
 
+// Rank 0 runs all but "a", which rank 1 runs, and the weight of "b" comes from rank 1. Where "a" stands before "b", the
+// weight travels while rank 1 computes "a", as it does where "b" comes first: rank 0 waits no longer for it.
+TEST(StepTimeTest, AWeightThatTravelsAheadIsNotWaitedFor) {
+  const std::string a = "layer { name: \"a\" input: \"x\" x: \"on1\" linear { out_features: 4 bias: false } }\n";
+  const std::string b =
+      "layer { name: \"b\" input: \"z\" x: \"on0\" home: OWNER owner: 1 linear { out_features: 4 bias: false } }\n";
+  const auto time_of = [](const std::string& first, const std::string& second) {
+    const auto parsed =
+        ParseSpec(absl::StrCat("name: \"n\" kind: TRAIN ranks: 2 layout { name: \"on0\" partition: [1, 1] rank: [0] }\n"
+                               "layout { name: \"on1\" partition: [1, 1] rank: [1] }\n",
+                               first, second,
+                               "layer { name: \"r\" input: \"b\" activation { fn: \"relu\" } }\n"
+                               "layer { name: \"c\" input: [\"a\", \"r\"] x: \"on0\" add {} }\n"
+                               "loss { kind: \"mse\" input: \"c\" target: \"t\" }\n"
+                               "dataset { name: \"data\" field { name: \"x\" idx { path: \"x\" } shape: [8] }\n"
+                               "  field { name: \"z\" idx { path: \"z\" } shape: [8] }\n"
+                               "  field { name: \"t\" idx { path: \"t\" } shape: [4] } }\n"
+                               "train { dataset: \"data\" batch: 4 steps: 1 optimizer { sgd { lr: 0.1 } } }\n"),
+                  "job");
+    EXPECT_TRUE(parsed.ok()) << parsed.status();
+    const auto plan = Planner::Build(parsed->spec, {{"data", 4}}, BuiltinLayerRules());
+    EXPECT_TRUE(plan.ok()) << plan.status();
+    const auto time = PredictStepTime(*plan, Model());
+    EXPECT_TRUE(time.ok()) << time.status();
+    EXPECT_EQ(time->rank, 0);
+    return *time;
+  };
+  const StepTime before = time_of(a, b), after = time_of(b, a);
+  EXPECT_NEAR(before.wait, after.wait, 1e-6);
+  EXPECT_NEAR(before.step(), after.step(), 1e-6);
+}
+
 TEST(StepTimeTest, RanksThatShareACoreTakeTurns) {
   StepTimeOptions options;
   options.ranks_per_core = 2;
