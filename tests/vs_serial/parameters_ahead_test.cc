@@ -1,14 +1,17 @@
 // Parameters that are moved travel one layer ahead: they are started before the layer before computes, and waited for
 // where they are read; their gradients likewise, backwards. What comes of it is compared with serial LibTorch by the
 // tests of all layers, whose parameters have homes of every kind.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -30,6 +33,8 @@
 namespace adjoin {
 namespace {
 
+using ::testing::HasSubstr;
+
 // Nothing moves but the weights: each rank has some of the samples. HOME, RANKS and MARK are replaced.
 constexpr char kJob[] = R"(name: "chain" kind: TRAIN ranks: RANKS seed: 1
 layout { name: "rows" partition: [RANKS, 1] }
@@ -50,13 +55,13 @@ struct Calls {
 };
 
 absl::Status RunRank(const Plan& plan, const Tensors& whole, Transport& transport, Calls& calls) {
+  SpanRecorder recorder;
   HostMemory memory;
   Communicator communicator(&transport, &memory, {});
   ADJOIN_ASSIGN_OR_RETURN(Parameters parameters, Parameters::Create(plan, transport.rank()));
   parameters.Initialise(plan.spec().seed());
   ADJOIN_ASSIGN_OR_RETURN(auto network, Network::Create(plan, "train", &communicator, &parameters, BuiltinLayers()));
   ADJOIN_ASSIGN_OR_RETURN(const Tensors fields, LocalFields(plan.program(0), whole, transport.rank()));
-  SpanRecorder recorder;
   recorder.Start(/*most_spans=*/1000);
   communicator.set_recorder(&recorder);
   {
@@ -121,6 +126,31 @@ TEST(ParametersAheadTest, LayersThatAreComputedAgainStartThemAgain) {
               "1: l1.weight, 0: l0.weight, 2: l2.weight, 1: l1.weight, 3: l3.weight, 2: l2.weight, 3: l3.weight, "
               "l3.weight, l2.weight, l3.weight, ");
     EXPECT_EQ(of_rank.backward, "l3.weight, l2.weight, l3.weight, l1.weight, l0.weight, l1.weight, ");
+  }
+}
+
+// Rank 1 fails in l0, while l1's weight travels. Rank 0 learns why, and not that something was given up.
+TEST(ParametersAheadTest, ALayerThatFailsTellsTheOtherRanksWhy) {
+  const auto plan = PlanOf(R"(name: "words" kind: TRAIN ranks: 2 seed: 1
+layout { name: "rows" partition: [2, 1] }
+layer { name: "l0" input: "x" x: "rows" embedding { num_embeddings: 10 dim: 6 } }
+layer { name: "l1" home: SHARDED linear { out_features: 5 } }
+loss { kind: "mse" input: "l1" target: "t" }
+dataset { name: "data" field { name: "x" idx { path: "x" } dtype: "int64" shape: [4] }
+  field { name: "t" idx { path: "t" } shape: [4, 5] } }
+train { dataset: "data" batch: 4 steps: 1 optimizer { sgd { lr: 0.1 } } }
+)",
+                           {{"data", 4}});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  Tensors whole = {{"x", at::zeros({4, 4}, at::kLong)}, {"t", at::zeros({4, 4, 5}, at::kFloat)}};
+  whole["x"][3][2] = 12;
+  Calls calls[2];
+  const std::vector<absl::Status> statuses = RunRanksCollect(2, TransportKind::kInMemory, 1, [&](Transport& transport) {
+    return RunRank(*plan, whole, transport, calls[transport.rank()]);
+  });
+  for (const absl::Status& status : statuses) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("on rank 1: index 12"));
   }
 }
 
