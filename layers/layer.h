@@ -112,7 +112,8 @@ class LayerModule {
   bool runs_here() const { return c10::multiply_integers(context_.compute_shape) > 0; }
 
   // Return what the local kernel reads of input `index` and of parameter `role`, and what others read of its result.
-  // Each runs the movement of its role on all ranks; call them once per Forward, in this order.
+  // Each runs the movement of its role on all ranks; call them once per Forward, in this order. That of a parameter may
+  // have been started before Forward, so Parameter is called with gradients on or off as Forward is.
   at::Tensor Input(const std::vector<at::Tensor>& inputs, int index, Tape& tape);
   at::Tensor Parameter(const std::string& role, Tape& tape) const;  // undefined where the layer has none
   at::Tensor Output(const at::Tensor& y, Tape& tape);
