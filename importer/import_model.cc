@@ -14,6 +14,7 @@
 #include "importer/constants/constant_evaluator.h"
 #include "importer/layers/attention_pattern.h"
 #include "importer/layers/attention_product.h"
+#include "importer/layers/boundary_padding.h"
 #include "importer/layers/op_rules.h"
 #include "importer/layers/window_attention_pattern.h"
 #include "worker/model/safetensors.h"
@@ -85,12 +86,15 @@ class Importer {
       const auto found = attention_.find(i);
       const auto chain = chains_.find(i);
       const auto window = windows_.find(i);
+      const auto padded = padded_.find(i);
       if (window != windows_.end()) {
         ImportWindows(window->second);
       } else if (found != attention_.end()) {
         ImportAttention(found->second);
       } else if (chain != chains_.end()) {
         ImportChain(chain->second);
+      } else if (padded != padded_.end()) {
+        ImportNode(padded->second.convolution);
       } else if (within_.count(i) == 0) {
         ImportNode(graph_.nodes[i]);
       }
@@ -154,6 +158,13 @@ class Importer {
       within_.insert(chain.nodes.begin(), chain.nodes.end());
       const size_t last = chain.last;
       chains_[last] = std::move(chain);
+    }
+    for (PaddedConvolution& padded : FindPaddedConvolutions(graph_)) {
+      if (within_.count(padded.pad) + within_.count(padded.last) > 0 || is_disturbed({padded.pad}, padded.last))
+        continue;
+      within_.insert(padded.pad);
+      const size_t last = padded.last;
+      padded_[last] = std::move(padded);
     }
   }
 
@@ -396,6 +407,7 @@ class Importer {
   std::map<size_t, AttentionPattern> attention_;  // by their last node
   std::map<size_t, WindowAttentionPattern> windows_;
   std::map<size_t, AttentionChain> chains_;  // likewise
+  std::map<size_t, PaddedConvolution> padded_;
 };
 
 }  // namespace

@@ -156,10 +156,14 @@ class LayerBuilder {
   // Whether the node's first output is the tensor that it was given: a later change in place changes both, only one, or
   // PyTorch decides when it runs, so that what is not changed must not be read afterwards.
   enum class Shares { kAlways, kNever, kPerhaps };
-  // The node's first output is elements of one dim of `value`, in the order of `indices`, of which the result may have
-  // another shape in place of that dim.
-  absl::Status AddIndices(const OpNode& node, const std::string& value, size_t dim,
-                          const std::vector<int64_t>& indices);
+  // Elements of one dim, in the order of `indices`.
+  struct Selection {
+    size_t dim = 0;
+    std::vector<int64_t> indices;
+  };
+  static constexpr int64_t kMostIndices = 65536;  // of one
+  // The node's first output is what these select of `value`, one after the other; it may have another shape.
+  absl::Status AddSelections(const OpNode& node, const std::string& value, const std::vector<Selection>& selections);
 
   // The elements that a slice has, which is what `node` changes in place, become a number in what it is a slice of: a
   // layer's output, or a copy of a parameter. Errors: kInvalidArgument: it is no slice, or of a parameter itself.

@@ -10,8 +10,6 @@
 namespace adjoin {
 namespace {
 
-constexpr int64_t kMostIndices = 65536;  // in one layer's list
-
 Layer CropOf(size_t dims, size_t dim, int64_t before, int64_t after) {
   Layer layer;
   Shape& crop = *layer.mutable_crop();
@@ -182,22 +180,24 @@ absl::Status LayerBuilder::Select(const OpNode& node, size_t dim, const std::vec
   return absl::OkStatus();
 }
 
-absl::Status LayerBuilder::AddIndices(const OpNode& node, const std::string& value, size_t dim,
-                                      const std::vector<int64_t>& indices) {
+absl::Status LayerBuilder::AddSelections(const OpNode& node, const std::string& value,
+                                         const std::vector<Selection>& selections) {
   if (node.outputs.empty()) return absl::InvalidArgumentError("it returns nothing");
   ADJOIN_RETURN_IF_ERROR(CheckReadable(value));
   Value part = ValueOf(value);
-  if (dim >= part.view.dims() || dim == part.view.BatchDim()) {
-    return absl::InvalidArgumentError("it takes some samples of the batch; right would be the other dims");
+  for (const auto& [dim, indices] : selections) {
+    if (dim >= part.view.dims() || dim == part.view.BatchDim()) {
+      return absl::InvalidArgumentError("it takes some samples of the batch; right would be the other dims");
+    }
+    const int64_t extent = part.view.shape()[dim];
+    for (int64_t index : indices) {
+      if (index < 0 || index >= extent) return absl::InvalidArgumentError("it takes what its input does not have");
+    }
+    if (extent == 1 || indices.empty()) {
+      return absl::InvalidArgumentError("it repeats a dim of one element, or takes nothing; right would be expand");
+    }
+    ADJOIN_RETURN_IF_ERROR(Select(node, dim, indices, part));
   }
-  const int64_t extent = part.view.shape()[dim];
-  for (int64_t index : indices) {
-    if (index < 0 || index >= extent) return absl::InvalidArgumentError("it takes what its input does not have");
-  }
-  if (extent == 1 || indices.empty()) {
-    return absl::InvalidArgumentError("it repeats a dim of one element, or takes nothing; right would be expand");
-  }
-  ADJOIN_RETURN_IF_ERROR(Select(node, dim, indices, part));
   ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> shape, Shape(node.outputs[0]));
   if (shape != part.view.shape()) {
     ADJOIN_ASSIGN_OR_RETURN(part.view, part.view.Reshaped(shape));

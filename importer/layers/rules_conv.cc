@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/status_macros.h"
+#include "importer/layers/boundary_padding.h"
 #include "importer/layers/op_rules.h"
 #include "importer/layers/rule_arguments.h"
 
@@ -26,6 +27,22 @@ absl::Status WriteWindow(const OpNode& node, const std::vector<int64_t>& kernel,
   return absl::OkStatus();
 }
 
+// What FindPaddedConvolutions has put into the convolution.
+absl::Status WriteBoundary(const OpNode& node, WindowSpec* window) {
+  const std::string mode = node.Text(kBoundaryArgument, "");
+  if (mode.empty()) return absl::OkStatus();
+  const std::vector<int64_t> pads = node.Ints("pad");
+  std::vector<int64_t> lo, hi;
+  for (size_t i = pads.size(); i >= 2; i -= 2) {  // the last dim is the first pair
+    lo.push_back(pads[i - 2]);
+    hi.push_back(pads[i - 1]);
+  }
+  window->set_boundary(mode);
+  ADJOIN_RETURN_IF_ERROR(WritePerDim(lo, 0, 0, window->mutable_pad_lo()));
+  if (hi == lo) return absl::OkStatus();
+  return WritePerDim(hi, /*absent=*/-1, 0, window->mutable_pad_hi());
+}
+
 absl::Status AddConvolution(const OpNode& node, LayerBuilder& builder, bool transposed) {
   ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> weight, builder.Shape(node.Tensor("weight")));
   ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> input, builder.Shape(node.Tensor("input")));
@@ -42,6 +59,7 @@ absl::Status AddConvolution(const OpNode& node, LayerBuilder& builder, bool tran
   Conv* conv = layer.mutable_conv();
   ADJOIN_RETURN_IF_ERROR(
       WriteWindow(node, std::vector<int64_t>(weight.begin() + 2, weight.end()), conv->mutable_window()));
+  ADJOIN_RETURN_IF_ERROR(WriteBoundary(node, conv->mutable_window()));
   conv->set_out_channels(static_cast<uint32_t>(transposed ? channels * groups : channels));
   if (groups != 1) conv->set_groups(static_cast<uint32_t>(groups));
   if (node.Tensor("bias").empty()) conv->set_bias(false);

@@ -7,6 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "base/status_macros.h"
+#include "importer/layers/boundary_padding.h"
 #include "importer/layers/op_rules.h"
 #include "importer/layers/rule_arguments.h"
 
@@ -116,8 +117,9 @@ absl::Status UpsampleLayer(const OpNode& node, LayerBuilder& builder) {
 }
 
 absl::Status PadLayer(const OpNode& node, LayerBuilder& builder) {
+  if (const auto padding = BoundaryPaddingOf(node)) return AddBoundaryPadding(node, *padding, builder);
   if (node.Text("mode", "constant") != "constant") {
-    return Unsupported("its mode is not \"constant\"; of a convolution this is window.boundary");
+    return Unsupported("its mode is none of \"constant\", \"circular\", \"reflect\" and \"replicate\"");
   }
   if (node.Float("value", 0) != 0) return Unsupported("its value is not 0");
   Layer layer;
@@ -162,6 +164,12 @@ const OpRules& PoolRules() {
       {"pad", PadLayer},
       {"pixel_shuffle", Shuffle},
       {"pixel_unshuffle", Shuffle},
+      {"reflection_pad1d", PadLayer},
+      {"reflection_pad2d", PadLayer},
+      {"reflection_pad3d", PadLayer},
+      {"replication_pad1d", PadLayer},
+      {"replication_pad2d", PadLayer},
+      {"replication_pad3d", PadLayer},
       {"upsample_bicubic2d", UpsampleLayer},
       {"upsample_bilinear2d", UpsampleLayer},
       {"upsample_linear1d", UpsampleLayer},

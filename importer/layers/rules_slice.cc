@@ -13,8 +13,6 @@
 namespace adjoin {
 namespace {
 
-constexpr int64_t kMostIndices = 65536;  // as of LayerBuilder::AddIndices
-
 // Elements begin, begin + step, ... of one dim of a value: `count` of them.
 struct Range {
   std::string input;
@@ -83,10 +81,12 @@ absl::Status Indexed(const OpNode& node, LayerBuilder& builder) {
   ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> shape, builder.Shape(node.Tensor("self")));
   dim = DimFromFirst(dim, shape.size());
   if (dim < 0) return Unsupported("its dim is not one of its input");
-  if (constant.Elements() > kMostIndices) return Unsupported("it has more than ", kMostIndices, " indices");
+  if (constant.Elements() > LayerBuilder::kMostIndices) {
+    return Unsupported("it has more than ", LayerBuilder::kMostIndices, " indices");
+  }
   std::vector<int64_t> places = constant.wholes;
   for (int64_t& place : places) place += place < 0 ? std::max<int64_t>(shape[static_cast<size_t>(dim)], 0) : 0;
-  return builder.AddIndices(node, node.Tensor("self"), static_cast<size_t>(dim), places);
+  return builder.AddSelections(node, node.Tensor("self"), {{static_cast<size_t>(dim), std::move(places)}});
 }
 
 // The same operator with output `i` alone.

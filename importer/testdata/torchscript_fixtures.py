@@ -126,6 +126,22 @@ class Mixed(nn.Module):
         return x.mean(1), torch.stack([row, row.exp()], 1).amax(1)
 
 
+class Padded(nn.Module):
+    """Boundaries that are not zeros: of convolutions' own, before convolutions, and elsewhere."""
+
+    def __init__(self):
+        super().__init__()
+        self.around = nn.Conv2d(2, 4, (3, 5), padding=(1, 2), padding_mode="circular")
+        self.mirrored = nn.Sequential(nn.ReflectionPad2d((2, 1, 0, 3)), nn.Conv2d(4, 4, 3, stride=2, groups=2))
+        self.globe = nn.Conv2d(4, 3, 3, padding=(1, 0))
+
+    def forward(self, x):
+        x = torch.tanh(self.around(x))
+        x = F.avg_pool2d(F.pad(x, (1, 2, 2, 0), mode="replicate"), 2, stride=1) + F.pad(x, (1, 1, 0, 1), mode="reflect")
+        # Longitude is circular, latitude is not.
+        return self.globe(F.pad(self.mirrored(x), (1, 1, 0, 0), mode="circular"))
+
+
 class Refused(nn.Module):
     class Part(nn.Module):
         def forward(self, x):
@@ -196,7 +212,8 @@ def main():
                 ("encoder", Encoder, [torch.randint(0, 13, (3, 6))]),
                 ("twice", Twice, [torch.randn(2, 2, 6, 6)]),
                 ("tied", Tied, [torch.randint(0, 11, (3, 4))]),
-                ("mixed", Mixed, [torch.randn(2, 2, 6, 8), torch.randn(2, 3)])]
+                ("mixed", Mixed, [torch.randn(2, 2, 6, 8), torch.randn(2, 3)]),
+                ("padded", Padded, [torch.randn(2, 2, 8, 9)])]
     for name, network, inputs in networks:
         path = f"{folder}/traced_{name}"
         model = randomize(network()).double().eval()

@@ -76,6 +76,7 @@ const std::vector<ArchiveCase>& ArchiveCases() {
       {"traced_twice.pt", "traced_twice", "[1, 1, 2, 1]", 1e-10},
       {"traced_tied.pt", "traced_tied", "[1, 2]", 1e-10},
       {"traced_mixed.pt", "traced_mixed", "[1, 1, 2, 1]", 1e-10},
+      {"traced_padded.pt", "traced_padded", "[1, 1, 2, 2]", 1e-10, 4},
   };
   return *cases;
 }
