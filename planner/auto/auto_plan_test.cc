@@ -18,6 +18,7 @@
 #include "planner/auto/pins.h"
 #include "planner/plan/file_halos.h"
 #include "planner/plan/plan_report.h"
+#include "planner/spec/nearest_name.h"
 #include "planner/spec/spec_fixtures.h"
 #include "planner/spec/spec_include.h"
 #include "planner/spec/spec_parser.h"

@@ -20,9 +20,6 @@ namespace adjoin {
 absl::StatusOr<std::map<std::string, LayoutSpec>> ParsePins(const std::vector<std::string>& pins, const JobSpec& job,
                                                             int ranks);
 
-// Returns the one of `names` with the fewest changes of letters to `name`; "" where all are far.
-std::string NearestName(const std::string& name, const std::vector<std::string>& names);
-
 }  // namespace adjoin
 
 #endif  // ADJOIN_PLANNER_AUTO_PINS_H_

@@ -10,12 +10,17 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "planner/spec/open_blocks.h"
+#include "planner/spec/spec_text_hints.h"
 #include "planner/spec/utf8_check.h"
 
 namespace adjoin {
 namespace {
+
+constexpr char kByteOrderMark[] = "\xef\xbb\xbf";  // of UTF-8; some editors write it
 
 // JobSpec itself nests five deep.
 constexpr int kMaxNesting = 32;
@@ -26,13 +31,18 @@ class FirstError : public google::protobuf::io::ErrorCollector {
   FirstError(std::string file, absl::string_view source) : file_(std::move(file)), source_(source) {}
   void AddError(int line, google::protobuf::io::ColumnNumber column, const std::string& message) override {
     if (!text_.empty()) return;
-    text_ = absl::StrCat(file_, ":", line + 1, ":", column + 1, ": ", message,
-                         MissingBracketHint(source_, {line, column}, message));
+    text_ = absl::StrCat(file_, ":", line + 1, ":", column + 1, ": ", message, Hint({line, column}, message),
+                         YamlHint(file_));
   }
   void AddWarning(int, google::protobuf::io::ColumnNumber, const std::string&) override {}
   const std::string& text() const { return text_; }
 
  private:
+  std::string Hint(TextPosition at, const std::string& message) const {
+    const std::string bracket = MissingBracketHint(source_, at, message);
+    return bracket.empty() ? UnknownFieldHint(message) : bracket;
+  }
+
   std::string file_;
   absl::string_view source_;
   std::string text_;
@@ -100,8 +110,16 @@ absl::StatusOr<ParsedSpec> ParseSpec(absl::string_view text, const std::string& 
     return absl::InvalidArgumentError(
         absl::StrCat(file_name, ": has ", text.size(), " bytes; a job has at most ", kMaxSpecBytes));
   }
-  const absl::string_view start = absl::StripLeadingAsciiWhitespace(text);
-  return !start.empty() && start[0] == '{' ? ParseJson(text, file_name) : ParseText(text, file_name);
+  if (const std::string why = WhyNoSpec(text); !why.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(file_name, ": ", why));
+  }
+  absl::ConsumePrefix(&text, kByteOrderMark);
+  return IsJsonSpec(text) ? ParseJson(text, file_name) : ParseText(text, file_name);
+}
+
+bool IsJsonSpec(absl::string_view text) {
+  absl::ConsumePrefix(&text, kByteOrderMark);
+  return absl::StartsWith(absl::StripLeadingAsciiWhitespace(text), "{");
 }
 
 }  // namespace adjoin

@@ -30,6 +30,9 @@ struct ParsedSpec {
 // kMaxSpecBytes, an unknown field, a value of the wrong type, messages nested too deeply, text that is not UTF-8.
 absl::StatusOr<ParsedSpec> ParseSpec(absl::string_view text, const std::string& file_name);
 
+// True for what ParseSpec reads as JSON.
+bool IsJsonSpec(absl::string_view text);
+
 }  // namespace adjoin
 
 #endif  // ADJOIN_PLANNER_SPEC_SPEC_PARSER_H_

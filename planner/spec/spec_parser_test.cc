@@ -66,6 +66,33 @@ TEST(SpecParserTest, ErrorsNameTheLocation) {
   EXPECT_NE(ErrorOf("\x01\xff"), "");
 }
 
+TEST(SpecParserTest, AnUnknownFieldIsToldWithTheNearestOne) {
+  EXPECT_THAT(ErrorOf("train { epoch: 3 }"), HasSubstr("no field named \"epoch\". Did you mean \"epochs\"?"));
+  EXPECT_THAT(ErrorOf("layer { conv { outchannels: 3 } }"), HasSubstr(" Did you mean \"out_channels\"?"));
+  EXPECT_THAT(ErrorOf("layer { activation { xyzzyxyzzy: 3 } }"), HasSubstr(" There are: fn, arg"));
+  EXPECT_THAT(ErrorOf("import torch"), HasSubstr(" There are: "));
+}
+
+TEST(SpecParserTest, AByteOrderMarkIsLeftOut) {
+  const auto parsed = ParseSpec("\xef\xbb\xbfname: \"j\"\r\nranks: 2\r\n", "j");
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->spec.ranks(), 2u);
+  EXPECT_EQ(parsed->locations.At("ranks"), "j:2:1");
+  const auto json = ParseSpec("\xef\xbb\xbf{\"ranks\": 2}", "j.json");
+  ASSERT_TRUE(json.ok()) << json.status();
+  EXPECT_EQ(json->spec.ranks(), 2u);
+}
+
+TEST(SpecParserTest, FilesThatAreNoJobAreNamed) {
+  EXPECT_EQ(ErrorOf(std::string("\xff\xfek\0i\0", 6)),
+            "job.textproto: is UTF-16; right would be the same text in UTF-8");
+  EXPECT_THAT(ErrorOf("PK\x03\x04..."), HasSubstr("such as `adjoin import` makes of one"));
+  EXPECT_THAT(ErrorOf(std::string("\x93NUMPY\x01\0", 8)), HasSubstr("job.textproto: is no text"));
+  const auto yaml = ParseSpec("name: seg\nkind: TRAIN\n", "job.yaml");
+  EXPECT_THAT(std::string(yaml.status().message()),
+              testing::AllOf(StartsWith("job.yaml:1:7: "), HasSubstr("and YAML is not read")));
+}
+
 TEST(SpecParserTest, AMissingBraceIsNamedWithTheBlockThatItCloses) {
   EXPECT_EQ(
       ErrorOf("ranks: 3\nlayer { name: \"a\" conv {\n  window { kernel: 3 }\n}\nlayer { name: \"b\" }"),

@@ -1,0 +1,44 @@
+#include "planner/spec/spec_text_hints.h"
+
+#include <vector>
+
+#include <google/protobuf/descriptor.h>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "planner/spec/nearest_name.h"
+
+namespace adjoin {
+
+std::string UnknownFieldHint(absl::string_view message) {
+  // Message type "adjoin.Train" has no field named "epoch".
+  const std::vector<std::string> parts = absl::StrSplit(message, '"');
+  if (parts.size() != 5 || parts[0] != "Message type " || parts[2] != " has no field named ") return "";
+  const auto* type = google::protobuf::DescriptorPool::generated_pool()->FindMessageTypeByName(parts[1]);
+  if (type == nullptr) return "";
+  std::vector<std::string> fields;
+  for (int i = 0; i < type->field_count(); ++i) fields.push_back(type->field(i)->name());
+  const std::string nearest = NearestName(parts[3], fields);
+  if (!nearest.empty()) return absl::StrCat(" Did you mean \"", nearest, "\"?");
+  return absl::StrCat(" There are: ", absl::StrJoin(fields, ", "), ".");
+}
+
+std::string WhyNoSpec(absl::string_view text) {
+  if (absl::StartsWith(text, "\xff\xfe") || absl::StartsWith(text, "\xfe\xff")) {
+    return "is UTF-16; right would be the same text in UTF-8";
+  }
+  if (absl::StartsWith(text, "PK\x03\x04")) {
+    return "is a zip file, as models of PyTorch's are; right would be a job, such as `adjoin import` makes of one";
+  }
+  if (absl::StrContains(text, '\0')) return "is no text; right would be a job in protobuf's text format or in JSON";
+  return "";
+}
+
+std::string YamlHint(absl::string_view file_name) {
+  if (!absl::EndsWith(file_name, ".yaml") && !absl::EndsWith(file_name, ".yml")) return "";
+  return "; a job is in protobuf's text format or in JSON, and YAML is not read";
+}
+
+}  // namespace adjoin
