@@ -33,6 +33,7 @@
 #include "cli/rates.h"
 #include "cli/text.h"
 #include "planner/spec/spec_include.h"
+#include "planner/spec/spec_parser.h"
 #include "proto/message_limits.h"
 
 namespace adjoin {
@@ -250,8 +251,15 @@ absl::StatusOr<LoadedSpec> LoadWithFolder(const RunOptions& run) {
       return absl::InvalidArgumentError(
           "a job from standard input needs a folder for its results: --set output_dir=...");
     }
-    changes.set.push_back(absl::StrCat("output_dir=", UnusedFolder(run.output_root)));
-    return LoadSpec(run.spec_file, changes);
+    const std::string unused = UnusedFolder(run.output_root);
+    if (IsJsonSpec(loaded.source.text)) {
+      changes.set.push_back(absl::StrCat("output_dir=", unused));
+      return LoadSpec(run.spec_file, changes);
+    }
+    // Behind the user's own text, so that messages name the user's own lines.
+    absl::StrAppend(&loaded.source.text, "\noutput_dir: \"", unused, "\"\n");
+    loaded.parsed.spec.set_output_dir(unused);
+    return loaded;
   }
   const std::filesystem::path folder = std::filesystem::path(run.output_root) / chosen;
   if (!run.replace && HoldsResults(folder)) {

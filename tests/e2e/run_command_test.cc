@@ -12,7 +12,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 #include "base/deadline.h"
 #include "nlohmann/json.hpp"
@@ -220,6 +222,21 @@ TEST_F(RunCommandTest, MistakesAreToldBeforeAnythingRuns) {
   EXPECT_THAT(refusal({"-n", "1"}), HasSubstr("job.textproto with --set:")) << "the coordinator's answer";
   EXPECT_THAT(refusal({"--set", "resources.max_ranks_per_node=1"}), HasSubstr("one node for all 2 ranks"));
   EXPECT_THAT(refusal({"--set", "resources.node_label[zone]=a"}), HasSubstr("has no labels"));
+}
+
+TEST_F(RunCommandTest, WithoutAnOutputDirAMistakeIsAtTheLineOfTheFile) {
+  const std::string line = kLineJob;
+  const std::string job = line.substr(0, line.find("output_dir"));
+  const auto refusal = [&](const std::string& text, const std::string& file) {
+    std::ofstream(folder_ + "/job.textproto") << text << "# no line end";
+    const auto child = Start({});
+    const auto code = child->Wait(Within(120));
+    EXPECT_TRUE(code.ok() && *code == 1) << child->Output();
+    return absl::StrContains(child->Errors(), absl::StrCat(folder_, "/job.textproto", file)) ? "" : child->Errors();
+  };
+  EXPECT_EQ(refusal(absl::StrReplaceAll(job, {{"target: \"y\"", "target: \"z\""}}), ":4:"), "");
+  EXPECT_EQ(refusal(absl::StrReplaceAll(job, {{"x: \"batch\" linear", "x: \"bach\" linear"}}), ":3:"), "");
+  EXPECT_FALSE(fs::exists(folder_ + "/out/run-1"));
 }
 
 }  // namespace
