@@ -131,8 +131,13 @@ std::string EndLine(const JobSummary& job) {
                     DurationText(static_cast<double>(job.ended_unix_ms() - job.started_unix_ms()) / 1000));
   }
   if (job.state() == SUCCEEDED) {
-    std::string metrics = Metrics(job.progress());
-    if (!metrics.empty()) absl::StrAppend(&line, ": ", metrics);
+    const JobProgress& progress = job.progress();
+    const std::string metrics = Metrics(progress);
+    if (!metrics.empty()) {
+      absl::StrAppend(&line, ": ", metrics);
+    } else if (progress.program() == "train" && progress.step() > progress.resumed_step()) {
+      absl::StrAppend(&line, ": loss ", Number(progress.loss()), " in the last step, ", progress.step());
+    }
   } else if (!job.reason().empty()) {
     absl::StrAppend(&line, ": ", job.reason());
   }

@@ -66,6 +66,12 @@ TEST(TextTest, Ends) {
   job.set_state(SUCCEEDED);
   job.set_started_unix_ms(1000);
   job.set_ended_unix_ms(13000);
+  EXPECT_EQ(EndLine(job), "job-1 succeeded in 12 s");
+  job.mutable_progress()->set_program("train");
+  job.mutable_progress()->set_phase("finished");
+  job.mutable_progress()->set_step(120);
+  job.mutable_progress()->set_loss(0.125);
+  EXPECT_EQ(EndLine(job), "job-1 succeeded in 12 s: loss 0.125 in the last step, 120");
   (*job.mutable_progress()->mutable_metric())["accuracy"] = 0.964;
   (*job.mutable_progress()->mutable_metric())["correct"] = 1928;
   EXPECT_EQ(EndLine(job), "job-1 succeeded in 12 s: accuracy 0.9640, correct 1928");
