@@ -65,7 +65,8 @@ absl::Status BuildForSomeExtents(const PlanContext& context, const ProgramReques
   std::vector<std::vector<int64_t>> tried;
   if (const auto trained = TrainedExtents(context.spec, spatial)) tried.push_back(*trained);
   for (int64_t extent : UsualExtents()) tried.emplace_back(spatial, extent);
-  absl::Status first;
+  absl::Status first, with_extents;
+  bool depends_on_extents = false;
   for (const std::vector<int64_t>& extents : tried) {
     const Dataset concrete = WithExtents(*request.dataset, extents);
     ProgramRequest own = request;
@@ -78,17 +79,20 @@ absl::Status BuildForSomeExtents(const PlanContext& context, const ProgramReques
       *plan = std::move(planned);
       return absl::OkStatus();
     }
+    depends_on_extents = depends_on_extents || (!first.ok() && status.message() != first.message());
     if (first.ok()) {
-      first = AtField(FieldOf(status),
-                      absl::Status(status.code(),
-                                   absl::StrCat(status.message(), " (program \"", request.name, "\" for extents of ",
-                                                ShapeText(extents),
-                                                " in place of -1; those that were tried instead, 16"
-                                                " to 512, do not fit either. A layout for volumes of different extents"
-                                                " has no explicit cut of them)")));
+      first = status;
+      with_extents =
+          AtField(FieldOf(status),
+                  absl::Status(status.code(),
+                               absl::StrCat(status.message(), " (program \"", request.name, "\" for extents of ",
+                                            ShapeText(extents),
+                                            " in place of -1; those that were tried instead, 16"
+                                            " to 512, do not fit either. A layout for volumes of different extents"
+                                            " has no explicit cut of them)")));
     }
   }
-  return first;
+  return depends_on_extents ? with_extents : first;
 }
 
 absl::StatusOr<Plan> PlanForExtents(const Plan& plan, const std::string& program, const std::vector<int64_t>& extents,

@@ -18,6 +18,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr char kJob[] = R"job(name: "v" kind: PREDICT ranks: 2 seed: 1
 layout { name: "grid" partition: [1, 1, 2, 1, 1] }
@@ -105,6 +106,9 @@ TEST(ExtentPlanTest, TheJobsPlanHasItForSomeExtents) {
   EXPECT_THAT(Refusal(SpecOf({{"-1, -1, 10", "-1, -1, 11"}})),
               AllOf(HasSubstr("\"skip\""), HasSubstr("in place of -1")))
       << "a dim that fits no other extents either";
+  EXPECT_THAT(Refusal(SpecOf({{" x: \"grid\"", ""}})),
+              AllOf(HasSubstr("x is missing"), Not(HasSubstr("in place of -1"))))
+      << "what is wrong with any extents";
 }
 
 TEST(ExtentPlanTest, ExtentsThatTheNetworkDoesNotTake) {
