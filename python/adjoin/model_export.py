@@ -77,7 +77,9 @@ def check_release(release: str) -> None:
     numbers = re.match(r"(\d+)\.(\d+)", release)
     if numbers is None or (int(numbers[1]), int(numbers[2])) < (2, 4):
         raise RuntimeError(f"adjoin.export needs PyTorch 2.4 or newer, and this is {release}; right would be an "
-                           "environment with torch>=2.4. Everything else of adjoin works here")
+                           "environment with torch>=2.4, or a trace, torch.jit.trace(model.eval(), "
+                           "example).save(\"model.pt\"), which `adjoin import --example-shape` reads. Everything else "
+                           "of adjoin works here")
 
 
 def check_model(model: nn.Module, example_input: Example) -> Tuple[torch.Tensor, ...]:
