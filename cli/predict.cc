@@ -11,6 +11,7 @@
 #include "cli/derived_job.h"
 #include "cli/text.h"
 #include "planner/spec/spec_include.h"
+#include "planner/spec/spec_locations.h"
 
 namespace adjoin {
 namespace {
@@ -54,6 +55,7 @@ absl::StatusOr<int> RunDerived(const CommandOptions& options, DerivedOptions der
   for (const std::string& notice : derived->notices) std::cerr << "adjoin: " << PrintableText(notice) << std::endl;
   LoadedSpec loaded;
   loaded.source.name = absl::StrCat(derive.job.kind == PREDICT ? "prediction" : "evaluation", " of ", derive.job_name);
+  loaded.parsed.locations = SpecLocations(loaded.source.name);  // the user does not see its lines
   if (!google::protobuf::TextFormat::PrintToString(derived->spec, &loaded.source.text)) {
     return absl::InternalError("the job cannot be written as text");
   }

@@ -122,6 +122,7 @@ TEST_F(DerivedCommandTest, ADryRunPrintsTheJobAndMistakesAreRefused) {
   EXPECT_THAT(Refusal({"evaluate", "job-1", "--metric", "accuracy"}), HasSubstr("accuracy"));
   EXPECT_THAT(Refusal({"predict", "job-1", "--data", cluster_->folder() + "/none"}), HasSubstr("No such file"));
   EXPECT_THAT(Refusal({"predict", "job-9"}), HasSubstr("job-9"));
+  EXPECT_THAT(Refusal({"predict", "job-1", "--set", "layer[fc].x=bach"}), HasSubstr("error: prediction of job-1: "));
   EXPECT_EQ(Cli({"predict", "job-1", "--format", "png"}).exit_code, 2);
 }
 
