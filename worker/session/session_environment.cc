@@ -1,6 +1,5 @@
 #include "worker/session/session_environment.h"
 
-#include "absl/strings/str_cat.h"
 #include "primitives/comm/communicator.h"
 
 namespace adjoin {
@@ -17,7 +16,7 @@ DataFolder SessionEnvironment::Data() const {
   DataFolder data(options.data_root);
   data.cache_dir = options.cache_dir;
   data.cache_bytes = options.cache_bytes;
-  data.warn = [this](const std::string& line) { Log(absl::StrCat("rank ", communicator->rank(), ": ", line)); };
+  data.warn = [this](const std::string& line) { Log(line); };
   return data;
 }
 
