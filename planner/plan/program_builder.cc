@@ -115,8 +115,8 @@ absl::StatusOr<std::vector<int64_t>> ProgramBuilder::FieldShape(const std::strin
   if (field == nullptr) {
     std::vector<std::string> known;
     for (const Field& other : request_.dataset->field()) known.push_back(other.name());
-    return InvalidSpec(reader, " reads the field \"", name, "\", which data set \"", request_.dataset->name(),
-                       "\" does not have; its fields are ", absl::StrJoin(known, ", "));
+    return InvalidSpec("data set \"", request_.dataset->name(), "\" does not have the field \"", name,
+                       "\", which it reads; its fields are ", absl::StrJoin(known, ", "));
   }
   const DType reads = *dtype;
   if (!field->dtype().empty()) {
