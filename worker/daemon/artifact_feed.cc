@@ -128,7 +128,7 @@ absl::StatusOr<std::unique_ptr<ArtifactReader>> OpenApart(MountCalls& calls, con
                                                           const SendArtifact& request, std::function<bool()> given_up,
                                                           absl::Duration patience) {
   const auto exchange = std::make_shared<Exchange>();
-  const bool called = calls.Call(
+  const absl::StatusOr<uint64_t> called = calls.Call(
       [exchange, root, request](const MountCalls::Enter& enter) { return Feed(*exchange, root, request, enter); },
       [exchange](const absl::Status& status) {
         {
@@ -137,7 +137,7 @@ absl::StatusOr<std::unique_ptr<ArtifactReader>> OpenApart(MountCalls& calls, con
         }
         exchange->changed.NotifyAll();
       });
-  if (!called) return absl::ResourceExhaustedError(kBusy);
+  if (!called.ok()) return absl::ResourceExhaustedError(kBusy);
   auto reader = std::make_unique<FedReader>(exchange, FolderOf(request), std::move(given_up), patience);
   ADJOIN_RETURN_IF_ERROR(reader->Await().status());
   return std::unique_ptr<ArtifactReader>(std::move(reader));

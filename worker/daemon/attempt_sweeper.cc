@@ -1,9 +1,11 @@
 #include "worker/daemon/attempt_sweeper.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "base/logging.h"
 
@@ -15,12 +17,14 @@ AttemptSweeper::AttemptSweeper(Options options)
 void AttemptSweeper::Begin() {
   const auto records = std::make_shared<std::map<std::string, Records>>();
   // Where no thread can be started, or one still reads the records, the next time will do.
-  lists_.Call(
-      [list = options_.list, records] {
-        *records = list();
-        return absl::OkStatus();
-      },
-      [this, records](const absl::Status&) { SweepEach(*records); });
+  lists_
+      .Call(
+          [list = options_.list, records] {
+            *records = list();
+            return absl::OkStatus();
+          },
+          [this, records](const absl::Status&) { SweepEach(*records); })
+      .IgnoreError();
 }
 
 void AttemptSweeper::SweepEach(const std::map<std::string, Records>& records) {
@@ -51,15 +55,15 @@ bool AttemptSweeper::SweepOne(const std::string& mount_point, const Records& rec
     under_way->mount_points.erase(mount_point);
   };
   // It is under way until it returns, also where its time is over before.
-  const bool begun = sweeps_.Call(
+  const absl::StatusOr<uint64_t> begun = sweeps_.Call(
       [sweep = options_.sweep, records, end](const MountCalls::Enter& enter) {
         sweep(records, enter);
         end();
         return absl::OkStatus();
       },
       [](const absl::Status&) {});
-  if (!begun) end();
-  return begun;
+  if (!begun.ok()) end();
+  return begun.ok();
 }
 
 }  // namespace adjoin

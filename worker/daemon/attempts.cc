@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "base/logging.h"
@@ -56,7 +57,7 @@ NodeAttempts::NodeAttempts(Settings settings, std::function<void(WorkerMessage)>
            .on_log = [this](const RankKey& key, std::vector<std::string> lines) { OnLog(key, std::move(lines)); },
            .on_exit = [this](const RankKey& key, const RankExit& exit) { OnExit(key, exit); }},
           record),
-      calls_({settings_.data_root, settings_.output_root}, settings_.preparing) {}
+      calls_({settings_.data_root, settings_.output_root}, settings_.preparing, settings_.start_preparing) {}
 
 void NodeAttempts::SendToCoordinator(uint64_t epoch, WorkerMessage message) {
   *message.mutable_header() = MakeHeader(epoch);
@@ -130,7 +131,7 @@ void NodeAttempts::Start(uint64_t epoch, const StartRanks& start) {
   const uint64_t living = LivingAttempt(key.first);
   Remember(key);
   Attempt& attempt = attempts_[key];
-  attempt.start = start;
+  attempt.start = std::make_shared<const StartRanks>(start);
   for (uint32_t number : start.rank()) attempt.ranks[number].report.set_rank(number);
   if (draining_.has_value())
     return EndUnstarted(key, RANK_LOST, absl::StrCat("was not started: ", *draining_), Fault::kDaemon);
@@ -145,13 +146,20 @@ void NodeAttempts::Start(uint64_t epoch, const StartRanks& start) {
     return EndUnstarted(key, RANK_LOST, absl::StrCat("could not be started: ", why), Fault::kDaemon);
   GivePlaces(attempt);
   attempt.preparation = ++preparations_;
-  const bool called = calls_.Call(
-      [prepare = settings_.prepare, start](const MountCalls::Enter& enter) { return prepare(start, enter); },
-      [this, key, preparation = attempt.preparation](const absl::Status& prepared) {
-        OnPrepared(key, preparation, prepared);
-      },
-      PreparationTime(start));
-  if (called) return;
+  const absl::StatusOr<uint64_t> call =
+      calls_.Call([prepare = settings_.prepare,
+                   start = attempt.start](const MountCalls::Enter& enter) { return prepare(*start, enter); },
+                  [this, key, preparation = attempt.preparation](const absl::Status& prepared) {
+                    OnPrepared(key, preparation, prepared);
+                  },
+                  PreparationTime(start));
+  if (call.ok()) {
+    attempt.call = *call;
+    return;
+  }
+  if (absl::IsUnavailable(call.status()))
+    return EndUnstarted(key, RANK_LOST, absl::StrCat("could not be started: ", std::string(call.status().message())),
+                        Fault::kNode);
   EndUnstarted(key, RANK_LOST, "could not be started: the file systems of too many other attempts do not answer",
                Fault::kFiles);
 }
@@ -194,15 +202,17 @@ void NodeAttempts::OnPrepared(const AttemptKey& key, uint64_t preparation, const
     return EndUnstarted(key, end, absl::StrCat("could not be started: ", std::string(prepared.message())),
                         FaultOf(prepared));
   }
-  LogInfo(absl::StrCat(key.first, ": starting ", attempt.ranks.size(), " of ", attempt.start.world_size(), " ranks"));
+  LogInfo(absl::StrCat(key.first, ": starting ", attempt.ranks.size(), " of ", attempt.start->world_size(), " ranks"));
   for (const auto& [number, rank] : attempt.ranks) {
     RankKey started{key.first, key.second, number};
-    supervisor_.Start(started, CommandOf(started, attempt.start.memory_bytes(), rank));
+    supervisor_.Start(started, CommandOf(started, attempt.start->memory_bytes(), rank));
   }
 }
 
 void NodeAttempts::EndUnstarted(const AttemptKey& key, RankEnd end, const std::string& error, Fault fault) {
   Attempt& attempt = attempts_.at(key);
+  // What was stopped before its files were looked at writes no more to them.
+  if (attempt.preparation != 0) calls_.Drop(attempt.call);
   attempt.preparation = 0;
   std::vector<uint32_t> numbers;
   for (const auto& [number, rank] : attempt.ranks) numbers.push_back(number);
@@ -286,7 +296,7 @@ void NodeAttempts::MakeReports(WorkerHello& hello, const std::function<void()>& 
     AttemptReport& report = *hello.add_attempt();
     report.set_job_id(key.first);
     report.set_epoch(key.second);
-    report.set_store_id(attempt.start.store_id());
+    report.set_store_id(attempt.start->store_id());
     report.set_cleared(attempt.cleared);
     report.set_running_seconds(attempt.RunningSeconds());
     for (const auto& [number, rank] : attempt.ranks) *report.add_rank() = rank.report;
@@ -308,7 +318,7 @@ double NodeAttempts::Attempt::RunningSeconds() const {
 }
 
 bool NodeAttempts::IsForeign(const Attempt& attempt) const {
-  return attempt.start.store_id() != 0 && attempt.start.store_id() != store_id_;
+  return attempt.start->store_id() != 0 && attempt.start->store_id() != store_id_;
 }
 
 bool NodeAttempts::TakeStore(uint64_t store_id) {

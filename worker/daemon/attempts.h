@@ -32,6 +32,7 @@
 #include "proto/coordinator.pb.h"
 #include "proto/rates.pb.h"
 #include "proto/worker.pb.h"
+#include "worker/daemon/detached_calls.h"
 #include "worker/daemon/mount_calls.h"
 #include "worker/daemon/process_record.h"
 #include "worker/daemon/process_spawner.h"
@@ -70,11 +71,9 @@ class NodeAttempts {
     std::vector<RankPlace> places;  // of a rank in each slot; empty: ranks run anywhere
     // Preparations at once; StartRanks beyond those that may wait are refused. The time is for coordinators that tell
     // none (StartRanks.prepare_seconds): three quarters of the 120 s that they wait by default.
-    MountCalls::Limits preparing = {.of_one_mount = 16,
-                                    .waiting_for_one = 48,
-                                    .in_all = 256,
-                                    .waiting_for_thread = 4096,
-                                    .time = absl::Seconds(90)};
+    MountCalls::Limits preparing = {
+        .of_one_mount = 16, .waiting_for_one = 48, .in_all = 256, .waiting_for_thread = 256, .time = absl::Seconds(90)};
+    DetachedCalls::StartThread start_preparing;  // starts the thread of each; absent: as DetachedCalls does
     // The last process of another store's attempt is gone: the coordinator waits for a hello that says so. May be
     // empty.
     std::function<void()> on_foreign_gone;
@@ -148,9 +147,10 @@ class NodeAttempts {
     Deadline::Clock::time_point pulse_at = Deadline::Clock::now();
   };
   struct Attempt {
-    StartRanks start;
+    std::shared_ptr<const StartRanks> start;  // of one that is cleared, the store's id only
     std::map<uint32_t, Rank> ranks;
     uint64_t preparation = 0;  // the number of the one under way; 0: there is none
+    uint64_t call = 0;         // that makes it, in calls_
     bool stopping = false;
     std::string killed;  // why the daemon itself killed it
     bool cleared = false;

@@ -31,9 +31,9 @@ std::vector<std::string> NodeAttempts::FreeGpus() {
 }
 
 std::string NodeAttempts::GiveGpus(Attempt& attempt) {
-  if (attempt.start.gpus() == 0) return "";
-  if (attempt.start.gpus() > 1) {
-    return absl::StrCat("each rank needs ", attempt.start.gpus(), " GPUs, and this release gives it one at most");
+  if (attempt.start->gpus() == 0) return "";
+  if (attempt.start->gpus() > 1) {
+    return absl::StrCat("each rank needs ", attempt.start->gpus(), " GPUs, and this release gives it one at most");
   }
   const std::vector<std::string> free = FreeGpus();
   if (free.size() < attempt.ranks.size()) {

@@ -43,16 +43,16 @@ NodeAttempts::Rank* NodeAttempts::Find(const RankKey& key) {
 DaemonMessage NodeAttempts::Orders(const Attempt& attempt, const Rank& rank) const {
   DaemonMessage message;
   RankStart& start = *message.mutable_start();
-  start.set_world_size(attempt.start.world_size());
-  start.set_plan(attempt.start.plan());
-  start.set_plan_hash(attempt.start.plan_hash());
+  start.set_world_size(attempt.start->world_size());
+  start.set_plan(attempt.start->plan());
+  start.set_plan_hash(attempt.start->plan_hash());
   start.set_data_root(settings_.data_root);
   start.set_output_root(settings_.output_root);
-  start.set_single_node(attempt.start.single_node());
+  start.set_single_node(attempt.start->single_node());
   start.set_net_device(settings_.net_device);
   start.set_port_range(settings_.data_port_range);
-  start.set_store_id(attempt.start.store_id());
-  start.set_job_tag(attempt.start.job_tag());
+  start.set_store_id(attempt.start->store_id());
+  start.set_job_tag(attempt.start->job_tag());
   start.set_cache_dir(settings_.cache_dir);
   start.set_cache_bytes(settings_.cache_bytes);
   if (rank.report.rank() == 0 && settings_.rates.has_value()) *start.mutable_rates() = *settings_.rates;
@@ -265,7 +265,9 @@ void NodeAttempts::ReportEnd(const RankKey& key, RankEnded ended) {
     changed_.NotifyAll();
     return;
   }
-  attempt.start.clear_plan();
+  auto rest = std::make_shared<StartRanks>();  // what is still told of it; a plan is large
+  rest->set_store_id(attempt.start->store_id());
+  attempt.start = std::move(rest);
   WorkerMessage cleared;
   cleared.mutable_attempt_cleared()->set_job_id(key.job_id);
   SendToCoordinator(key.epoch, std::move(cleared));

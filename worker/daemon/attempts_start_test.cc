@@ -1,15 +1,22 @@
 // NodeAttempts that start, and those that cannot: too late, in the wrong order, on a node that is unfit or drained.
 #include <unistd.h>
 
+#include <cerrno>
 #include <fstream>
+#include <functional>
+#include <memory>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "proto/plan.pb.h"
 #include "worker/daemon/attempts_fixture.h"
+#include "worker/daemon/mount_calls.h"
 
 namespace adjoin {
 namespace {
@@ -188,6 +195,53 @@ TEST_F(AttemptsTest, AStartForWhichThereIsNoRoomWaitsInTimeAndIsNoFaultOfTheNode
   EXPECT_FALSE(Hello().attempt(2).cleared());
   SetGate(/*shut=*/false);
   Start(6, 1, "job-3");  // it is here; awaits its process
+  attempts_->KillAll("the test ends");
+  EXPECT_TRUE(AwaitCleared());
+}
+
+TEST_F(AttemptsTest, AStartForWhichThereIsNoThreadIsRefusedAtOnceAsAFaultOfTheNode) {
+  settings_.start_preparing = [](const std::function<void()>&) {
+    throw std::system_error(EAGAIN, std::generic_category());
+  };
+  Begin();
+  StartOnly(4, 1);
+  EXPECT_THAT(Facts(2), ElementsAre("RANK_LOST could not be started: no thread can be started for it: has the machine "
+                                    "memory and processes left?",
+                                    "cleared"));
+  const RankEnded refused = Hello().attempt(0).rank(0).ended();
+  EXPECT_TRUE(refused.infrastructure() && refused.node_fault());
+  EXPECT_FALSE(refused.files_fault());
+}
+
+TEST_F(AttemptsTest, AStartThatIsStoppedWhileItWaitsForRoomNeverLooksAtItsFiles) {
+  struct Looked {
+    absl::Mutex mutex;
+    std::vector<std::string> jobs ABSL_GUARDED_BY(mutex);
+  };
+  const auto looked = std::make_shared<Looked>();
+  settings_.prepare = [looked, prepare = settings_.prepare](const StartRanks& start, const MountCalls::Enter& enter) {
+    {
+      absl::MutexLock lock(&looked->mutex);
+      looked->jobs.push_back(start.job_id());
+    }
+    return prepare(start, enter);
+  };
+  settings_.preparing = {
+      .of_one_mount = 2, .waiting_for_one = 0, .in_all = 1, .waiting_for_thread = 1, .time = absl::Seconds(60)};
+  Begin();
+  SetGate(/*shut=*/true);
+  StartOnly(4, 1, "job-1");
+  ASSERT_TRUE(AwaitUnderWay(1));
+  StartOnly(5, 1, "job-2");
+  attempts_->Stop("job-2", 5, "cancelled");
+  EXPECT_THAT(Facts(2), ElementsAre("RANK_PEER_FAILED was not started: cancelled", "cleared"));
+  StartOnly(6, 1, "job-3");  // waits in its place
+  SetGate(/*shut=*/false);
+  Start(6, 1, "job-3");  // it is here; awaits its process
+  {
+    absl::MutexLock lock(&looked->mutex);
+    EXPECT_THAT(looked->jobs, ElementsAre("job-1", "job-3"));
+  }
   attempts_->KillAll("the test ends");
   EXPECT_TRUE(AwaitCleared());
 }

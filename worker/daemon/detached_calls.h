@@ -1,7 +1,7 @@
 // Calls functions that may never return, as where a file server is gone, each on a thread of its own.
 //
 //   DetachedCalls calls(/*most=*/16);
-//   if (!calls.Call([=] { return Look(path); }, [this](absl::Status seen) { OnSeen(seen); })) ...   // too many hang
+//   ADJOIN_RETURN_IF_ERROR(calls.Call([=] { return Look(path); }, [this](absl::Status seen) { OnSeen(seen); }));
 //
 // The destructor waits for a `done` that runs, not for calls: a call must own all that it uses.
 #ifndef ADJOIN_WORKER_DAEMON_DETACHED_CALLS_H_
@@ -20,14 +20,19 @@ namespace adjoin {
 
 class DetachedCalls {
  public:
-  explicit DetachedCalls(size_t most) : most_(most) {}
+  // Runs a function on a thread of its own, which nobody joins. Throws std::system_error where none can be started.
+  using StartThread = std::function<void(std::function<void()>)>;
+
+  // `start_thread`: absent: std::thread.
+  explicit DetachedCalls(size_t most, StartThread start_thread = nullptr);
   ~DetachedCalls();
   DetachedCalls(const DetachedCalls&) = delete;
   DetachedCalls& operator=(const DetachedCalls&) = delete;
 
-  // `done` is called once, on the call's thread, and not after the destructor has begun. Returns false, and never
-  // calls it, where `most` calls are under way already or no thread can be started. Any thread; does not wait.
-  bool Call(std::function<absl::Status()> call, std::function<void(const absl::Status&)> done);
+  // `done` is called once, on the call's thread, and not after the destructor has begun; never where this returns an
+  // error. Any thread; does not wait. Errors: kResourceExhausted (`most` calls are under way already), kUnavailable (no
+  // thread can be started).
+  absl::Status Call(std::function<absl::Status()> call, std::function<void(const absl::Status&)> done);
 
  private:
   struct Shared {
@@ -37,6 +42,7 @@ class DetachedCalls {
   };
 
   const size_t most_;
+  const StartThread start_thread_;
   const std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
 };
 

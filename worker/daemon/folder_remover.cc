@@ -228,7 +228,7 @@ absl::StatusOr<RemovedFiles> RemoveJobFiles(const std::string& root, const Remov
 
 void FolderRemover::Remove(const RemoveFolders& request) {
   auto removed = std::make_shared<RemovedFiles>();
-  const bool called = calls_.Call(
+  const absl::StatusOr<uint64_t> called = calls_.Call(
       [root = output_root_, request, removed,
        until = Deadline::After(kRemovalTimeout)](const MountCalls::Enter& enter) -> absl::Status {
         ADJOIN_ASSIGN_OR_RETURN(*removed, RemoveJobFiles(root, request, enter, until));
@@ -237,7 +237,7 @@ void FolderRemover::Remove(const RemoveFolders& request) {
       [this, id = request.request_id(), removed](const absl::Status& status) {
         Answer(id, status, status.ok() ? *removed : RemovedFiles());  // a call that is late may still set it
       });
-  if (!called) {
+  if (!called.ok()) {
     Answer(request.request_id(),
            absl::ResourceExhaustedError("the worker removes the files of other jobs already: try again later"), {});
   }

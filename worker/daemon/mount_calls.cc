@@ -11,11 +11,13 @@ namespace {
 
 // How long the clock waits for a call before it looks again.
 constexpr absl::Duration kIdle = absl::Hours(1);
+// Between tries to start a thread where none could be.
+constexpr absl::Duration kBetweenTries = absl::Seconds(1);
 
 }  // namespace
 
-MountCalls::MountCalls(std::vector<std::string> roots, Limits limits)
-    : shared_(std::make_shared<Shared>()), threads_(limits.in_all) {
+MountCalls::MountCalls(std::vector<std::string> roots, Limits limits, DetachedCalls::StartThread start_thread)
+    : shared_(std::make_shared<Shared>()), threads_(limits.in_all, std::move(start_thread)) {
   shared_->roots = std::move(roots);
   shared_->limits = limits;
   clock_ = std::thread([this] { EndLateCalls(); });
@@ -46,6 +48,10 @@ size_t MountCalls::CountAt(const Shared& shared, const std::string& mount_point)
 
 absl::Status MountCalls::Late(const Shared& shared, const OneCall& call) {
   const std::string limit = absl::FormatDuration(call.time);
+  if (call.call != nullptr && shared.again.has_value()) {
+    return absl::AbortedError(absl::StrCat("no thread could be started for it within ", limit,
+                                           ": has the machine memory and processes left?"));
+  }
   if (call.call != nullptr) {
     return absl::DeadlineExceededError(absl::StrCat(shared.calls.size() - CountWaiting(shared),
                                                     " others, for which it waited, are still at their files after ",
@@ -72,7 +78,7 @@ absl::Status MountCalls::EnterMount(Shared& shared, uint64_t id, const std::stri
     shared.changed.NotifyAll();
   }
   const auto is_over = [&call] { return call.done == nullptr; };
-  const absl::Status over = absl::DeadlineExceededError("it took too long, and was ended");
+  const absl::Status over = absl::DeadlineExceededError("nothing waits for it any more");
   if (is_over()) return over;
   if (mount_point.empty()) return absl::OkStatus();
   const auto has_room = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(shared.mutex) {
@@ -98,20 +104,25 @@ absl::Status MountCalls::EnterMount(Shared& shared, uint64_t id, const std::stri
 }
 
 MountCalls::Done MountCalls::Take(uint64_t id) {
-  absl::MutexLock lock(&shared_->mutex);
-  const auto call = shared_->calls.find(id);
-  Done done = std::move(call->second.done);
-  shared_->calls.erase(call);
-  if (!shared_->stopping) BeginWaiting();
+  Done done;
+  {
+    absl::MutexLock lock(&shared_->mutex);
+    const auto call = shared_->calls.find(id);
+    done = std::move(call->second.done);
+    shared_->calls.erase(call);
+    if (!shared_->stopping) BeginWaiting();
+  }
+  shared_->changed.NotifyAll();
   return done;
 }
 
 void MountCalls::BeginWaiting() {
+  shared_->again.reset();
   for (auto& each : shared_->calls) {
     const uint64_t id = each.first;
     OneCall& waiting = each.second;
     if (waiting.call == nullptr) continue;
-    const bool begun = threads_.Call(
+    const absl::Status begun = threads_.Call(
         [shared = shared_, id, call = waiting.call] {
           const MountPoints mounts = MountPoints::Read();
           const absl::Status status = (*call)(
@@ -124,15 +135,18 @@ void MountCalls::BeginWaiting() {
         [this, id](const absl::Status& status) {
           if (const Done done = Take(id); done != nullptr) done(status);
         });
-    if (!begun) return;
+    if (absl::IsUnavailable(begun)) shared_->again = Deadline::After(kBetweenTries);
+    if (!begun.ok()) return;
     waiting.call = nullptr;
   }
 }
 
-bool MountCalls::Call(std::function<absl::Status(const Enter&)> call, Done done, std::optional<absl::Duration> time) {
+absl::StatusOr<uint64_t> MountCalls::Call(std::function<absl::Status(const Enter&)> call, Done done,
+                                          std::optional<absl::Duration> time) {
+  uint64_t id = 0;
   {
     absl::MutexLock lock(&shared_->mutex);
-    const uint64_t id = ++shared_->begun;
+    id = ++shared_->begun;
     const absl::Duration limit = time.value_or(shared_->limits.time);
     auto waiting = std::make_shared<const std::function<absl::Status(const Enter&)>>(std::move(call));
     shared_->calls.emplace(
@@ -140,13 +154,31 @@ bool MountCalls::Call(std::function<absl::Status(const Enter&)> call, Done done,
         OneCall{.late = Deadline::After(limit), .time = limit, .done = std::move(done), .call = std::move(waiting)});
     BeginWaiting();
     const bool waits = shared_->calls.at(id).call != nullptr;
+    if (waits && shared_->again.has_value()) {
+      shared_->calls.erase(id);
+      return absl::UnavailableError("no thread can be started for it: has the machine memory and processes left?");
+    }
     if (waits && CountWaiting(*shared_) > shared_->limits.waiting_for_thread) {
       shared_->calls.erase(id);
-      return false;
+      return absl::ResourceExhaustedError("too many others are at their files, or wait for them");
     }
   }
   shared_->changed.NotifyAll();
-  return true;
+  return id;
+}
+
+void MountCalls::Drop(uint64_t id) {
+  Done done;  // destroyed without the lock, as is what waits
+  std::shared_ptr<const std::function<absl::Status(const Enter&)>> waiting;
+  {
+    absl::MutexLock lock(&shared_->mutex);
+    const auto call = shared_->calls.find(id);
+    if (call == shared_->calls.end()) return;
+    done = std::exchange(call->second.done, nullptr);
+    waiting = std::exchange(call->second.call, nullptr);
+    if (waiting != nullptr) shared_->calls.erase(call);  // no thread will end it
+  }
+  shared_->changed.NotifyAll();
 }
 
 MountCalls::OneCall* MountCalls::FirstToBeLate(Shared& shared) {
@@ -157,6 +189,13 @@ MountCalls::OneCall* MountCalls::FirstToBeLate(Shared& shared) {
   return first;
 }
 
+Deadline MountCalls::Next(Shared& shared) {
+  const OneCall* first = FirstToBeLate(shared);
+  Deadline next = first == nullptr ? Deadline::After(kIdle) : first->late;
+  if (shared.again.has_value() && shared.again->when() < next.when()) next = *shared.again;
+  return next;
+}
+
 void MountCalls::EndLateCalls() {
   Shared& shared = *shared_;
   while (true) {
@@ -164,13 +203,12 @@ void MountCalls::EndLateCalls() {
     absl::Status late;
     {
       absl::MutexLock lock(&shared.mutex);
-      const OneCall* next = FirstToBeLate(shared);
-      const Deadline until = next == nullptr ? Deadline::After(kIdle) : next->late;  // the call may be over before
+      const Deadline until = Next(shared);  // the call may be over before
       shared.changed.Wait(shared.mutex, until, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(shared.mutex) {
-        const OneCall* first = FirstToBeLate(shared);
-        return shared.stopping || (first != nullptr && first->late.when() < until.when());
+        return shared.stopping || Next(shared).when() < until.when();
       });
       if (shared.stopping) return;
+      if (shared.again.has_value() && shared.again->Expired()) BeginWaiting();
       OneCall* first = FirstToBeLate(shared);
       if (first == nullptr || !first->late.Expired()) continue;
       done = std::exchange(first->done, nullptr);

@@ -39,7 +39,7 @@ void NodeWatch::Begin() {
     }
     changed_.NotifyAll();
   };
-  if (calls_.Call(look, done)) return;
+  if (calls_.Call(look, done).ok()) return;
   absl::MutexLock lock(&mutex_);
   looking_ = false;  // no thread for it now
 }
