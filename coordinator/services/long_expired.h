@@ -10,8 +10,10 @@
 #ifndef ADJOIN_COORDINATOR_SERVICES_LONG_EXPIRED_H_
 #define ADJOIN_COORDINATOR_SERVICES_LONG_EXPIRED_H_
 
+#include <cstddef>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -24,21 +26,29 @@ namespace adjoin {
 class LongExpired {
  public:
   static constexpr absl::Duration kTime = absl::Hours(24);
+  static constexpr absl::Duration kBetweenLooks = absl::Minutes(1);
+  // So that a store takes a few rows at a time.
+  static constexpr size_t kMostAtOnce = 5000;
 
   // `steady`: from any fixed start; empty: the machine's.
   explicit LongExpired(std::function<absl::Duration()> steady = nullptr) : steady_(std::move(steady)) {
     if (steady_ == nullptr) steady_ = [] { return absl::FromChrono(Deadline::Clock::now().time_since_epoch()); };
   }
 
+  // Whether the last look is a while ago, or there was none: where so many have expired that each look takes long.
+  bool Due() const { return !looked_.has_value() || steady_() - *looked_ >= kBetweenLooks; }
+
+  // Returns at most kMostAtOnce of them; the others come with the next look.
   std::set<std::string> Of(const std::set<std::string>& expired) {
     const absl::Duration now = steady_();
+    looked_ = now;
     std::map<std::string, absl::Duration> since;
     std::set<std::string> of;
     for (const std::string& id : expired) {
       const auto known = since_.find(id);
       const absl::Duration begin = known == since_.end() ? now : known->second;
       since.emplace_hint(since.end(), id, begin);
-      if (now - begin >= kTime) of.insert(of.end(), id);
+      if (now - begin >= kTime && of.size() < kMostAtOnce) of.insert(of.end(), id);
     }
     since_ = std::move(since);
     return of;
@@ -46,6 +56,7 @@ class LongExpired {
 
  private:
   std::function<absl::Duration()> steady_;
+  std::optional<absl::Duration> looked_;         // when
   std::map<std::string, absl::Duration> since_;  // by id: when it was seen first that it had expired
 };
 

@@ -331,19 +331,30 @@ absl::StatusOr<NodeCertificate> NodeCertificates::Renew(const std::string& node,
   return Issue({.node = node, .token = "", .serial = serial, .key = key}, options_.clock(), {});
 }
 
-absl::Status NodeCertificates::MakeRoom(const Asked& asked, absl::Time now, NodeChanges& changes) {
+std::vector<std::string> NodeCertificates::Expired(absl::Time now) const {
   absl::MutexLock lock(&mutex_);
-  std::set<std::string> expired;
+  std::vector<std::string> expired;
   for (auto it = by_expiry_.begin(); it != by_expiry_.end() && it->first <= absl::ToUnixMillis(now); ++it) {
-    expired.insert(it->second);
+    expired.push_back(it->second);
   }
-  std::set<std::string> erased = expired_certificates_.Of(expired);
+  return expired;
+}
+
+absl::Status NodeCertificates::MakeRoom(const Asked& asked, absl::Time now, NodeChanges& changes) {
+  std::set<std::string> erased;
+  if (expired_certificates_.Due()) {
+    const std::vector<std::string> expired = Expired(now);
+    // Without mutex_, for which every call of a node waits: there may be many.
+    erased = expired_certificates_.Of(std::set<std::string>(expired.begin(), expired.end()));
+  }
+  absl::MutexLock lock(&mutex_);
   size_t own = 0;
   if (const auto it = of_node_.find(asked.node); it != of_node_.end()) {
     for (const std::string& serial : it->second) {
       // The one that was shown is in use, whatever its key.
-      if (serial != asked.serial && certificates_.at(serial).key_sha256() == asked.key.sha256()) erased.insert(serial);
-      if (erased.count(serial) == 0 && expired.count(serial) == 0) ++own;
+      const StoredCertificate& row = certificates_.at(serial);
+      if (serial != asked.serial && row.key_sha256() == asked.key.sha256()) erased.insert(serial);
+      if (erased.count(serial) == 0 && row.expires_unix_ms() > absl::ToUnixMillis(now)) ++own;
     }
   }
   if (own >= kMostOfOneNode) {
@@ -353,7 +364,13 @@ absl::Status NodeCertificates::MakeRoom(const Asked& asked, absl::Time now, Node
                      "or after `adjoin node revoke ",
                      asked.node, "` with a new token"));
   }
-  if (certificates_.size() - erased.size() >= kMostCertificates) erased.insert(expired.begin(), expired.end());
+  if (certificates_.size() - erased.size() >= kMostCertificates) {
+    for (auto it = by_expiry_.begin();
+         it != by_expiry_.end() && it->first <= absl::ToUnixMillis(now) && erased.size() < LongExpired::kMostAtOnce;
+         ++it) {
+      erased.insert(it->second);
+    }
+  }
   if (certificates_.size() - erased.size() >= kMostCertificates) {
     return absl::ResourceExhaustedError(
         absl::StrCat("there are ", kMostCertificates, " certificates that are valid, which is the limit"));

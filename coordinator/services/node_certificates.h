@@ -100,8 +100,10 @@ class NodeCertificates {
   // Issues and stores a certificate, with `changes`. Others of the same key, whose answers got lost, are forgotten.
   absl::StatusOr<NodeCertificate> Issue(const Asked& asked, absl::Time now, NodeChanges changes)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(change_);
+  // By serial.
+  std::vector<std::string> Expired(absl::Time now) const;
   // Adds the certificates that `changes` replaces, those that have long expired, and checks that there is room for one
-  // more: where there is none in all, for those that are valid, the others go at once.
+  // more: where there is none in all, those that expired first go at once.
   absl::Status MakeRoom(const Asked& asked, absl::Time now, NodeChanges& changes)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(change_);
   // The authorities, where the coordinator's own certificate is trusted by them. Errors: kFailedPrecondition,

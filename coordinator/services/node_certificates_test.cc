@@ -202,6 +202,7 @@ TEST_F(NodeCertificatesTest, RenewalsNeedACertificateThatHoldsAndAreBounded) {
   EXPECT_EQ(Renew("node-1", serial).status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_TRUE(Join(Token("node-2"), "node-2").ok());
   now_ += absl::Hours(25);
+  steady_ += LongExpired::kBetweenLooks;
   EXPECT_TRUE(Join(Token("node-1"), "node-1").ok()) << "those that have expired do not count";
   EXPECT_THAT(store_->Nodes()->certificates, SizeIs(NodeCertificates::kMostOfOneNode + 2));
   steady_ += LongExpired::kTime;
@@ -214,6 +215,7 @@ TEST_F(NodeCertificatesTest, AClockThatWasAheadForAnHourForgetsNeitherCertificat
   ASSERT_TRUE(joined.ok()) << joined.status();
   const std::string serial = Shown(*joined).serial, later = Token("node-4"), any = Token("", 5);
   now_ += absl::Hours(48);
+  steady_ += LongExpired::kBetweenLooks;
   EXPECT_TRUE(Join(Token("node-2"), "node-2").ok());
   steady_ += absl::Hours(1);
   EXPECT_TRUE(Join(Token("node-3"), "node-3").ok());
@@ -224,6 +226,28 @@ TEST_F(NodeCertificatesTest, AClockThatWasAheadForAnHourForgetsNeitherCertificat
     Open();
   }
   EXPECT_TRUE(Join(later, "node-4").ok());
+}
+
+TEST_F(NodeCertificatesTest, WhereThereIsNoRoomThousandsOfThoseThatExpiredFirstGoAtOnce) {
+  const size_t expired = LongExpired::kMostAtOnce + 10;
+  NodeChanges changes;
+  for (size_t i = 0; i < NodeCertificates::kMostCertificates; ++i) {
+    StoredCertificate& row = changes.certificates.emplace_back();
+    row.set_serial(absl::StrCat("serial-", i));
+    row.set_node(absl::StrCat("node-", i));
+    row.set_expires_unix_ms(
+        absl::ToUnixMillis(i < expired ? now_ - absl::Hours(1) + absl::Milliseconds(i) : now_ + absl::Hours(1)));
+    if (changes.certificates.size() < 10000) continue;
+    ASSERT_EQ(store_->ApplyNodes(changes), absl::OkStatus());
+    changes.certificates.clear();
+  }
+  Open();
+  const auto joined = Join(Token("new"), "new");
+  ASSERT_TRUE(joined.ok()) << joined.status();
+  EXPECT_THAT(store_->Nodes()->certificates,
+              SizeIs(NodeCertificates::kMostCertificates - LongExpired::kMostAtOnce + 1));
+  EXPECT_TRUE(absl::IsPermissionDenied(Renew("node-0", "serial-0").status())) << "it expired first";
+  EXPECT_TRUE(Renew(absl::StrCat("node-", expired - 1), absl::StrCat("serial-", expired - 1)).ok()) << "it is known";
 }
 
 TEST_F(NodeCertificatesTest, TriesOfOneKeyWhoseAnswersGotLostCountOnce) {
