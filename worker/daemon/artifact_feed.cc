@@ -21,8 +21,9 @@ constexpr char kBusy[] = "the worker sends many files already: try again later";
 struct Exchange {
   absl::Mutex mutex;
   MonotonicCondition changed;
-  bool wanted ABSL_GUARDED_BY(mutex) = true;  // what comes next: the opened file, then each part
-  bool over ABSL_GUARDED_BY(mutex) = false;   // nothing will be wanted any more
+  bool wanted ABSL_GUARDED_BY(mutex) = true;    // what comes next: the opened file, then each part
+  bool over ABSL_GUARDED_BY(mutex) = false;     // nothing will be wanted any more
+  bool entered ABSL_GUARDED_BY(mutex) = false;  // there was room at the file system
   int64_t bytes ABSL_GUARDED_BY(mutex) = 0;
   bool more ABSL_GUARDED_BY(mutex) = false;
   std::string part ABSL_GUARDED_BY(mutex);
@@ -58,6 +59,10 @@ absl::Status Feed(Exchange& exchange, const std::string& root, const SendArtifac
   if (absl::Status room = enter(absl::StrCat(root, "/", FolderOf(request))); !room.ok()) {
     return absl::ResourceExhaustedError(absl::StrCat(kBusy, " (", std::string(room.message()), ")"));
   }
+  {
+    absl::MutexLock lock(&exchange.mutex);
+    exchange.entered = true;
+  }
   ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<ArtifactReader> reader, OpenArtifact(root, request));
   for (std::string part;;) {
     Give(exchange, std::move(part), *reader);
@@ -69,9 +74,12 @@ absl::Status Feed(Exchange& exchange, const std::string& root, const SendArtifac
 // The end of the thread that sends.
 class FedReader final : public ArtifactReader {
  public:
-  FedReader(std::shared_ptr<Exchange> exchange, std::string folder, std::function<bool()> given_up,
-            absl::Duration patience)
-      : exchange_(std::move(exchange)),
+  // `call`: the reading thread's, of `calls`.
+  FedReader(MountCalls& calls, uint64_t call, std::shared_ptr<Exchange> exchange, std::string folder,
+            std::function<bool()> given_up, absl::Duration patience)
+      : calls_(calls),
+        call_(call),
+        exchange_(std::move(exchange)),
         folder_(std::move(folder)),
         given_up_(std::move(given_up)),
         patience_(patience) {}
@@ -81,6 +89,7 @@ class FedReader final : public ArtifactReader {
       exchange_->over = true;
     }
     exchange_->changed.NotifyAll();
+    calls_.Drop(call_);  // it may wait for room
   }
 
   // Waits for what is wanted.
@@ -92,6 +101,7 @@ class FedReader final : public ArtifactReader {
     };
     const WaitEnd end = WaitUnlessGone(exchange.changed, exchange.mutex, Deadline::After(patience_), given_up_, given);
     if (end == WaitEnd::kGone) return absl::CancelledError("the upload was given up");
+    if (end == WaitEnd::kExpired && !exchange.entered) return absl::ResourceExhaustedError(kBusy);
     if (end == WaitEnd::kExpired) {
       return absl::DeadlineExceededError(absl::StrCat("the file system of folder '", folder_,
                                                       "' did not answer within ", absl::FormatDuration(patience_)));
@@ -114,6 +124,8 @@ class FedReader final : public ArtifactReader {
   }
 
  private:
+  MountCalls& calls_;
+  const uint64_t call_;
   const std::shared_ptr<Exchange> exchange_;
   const std::string folder_;
   const std::function<bool()> given_up_;
@@ -137,8 +149,9 @@ absl::StatusOr<std::unique_ptr<ArtifactReader>> OpenApart(MountCalls& calls, con
         }
         exchange->changed.NotifyAll();
       });
+  if (absl::IsUnavailable(called.status())) return called.status();
   if (!called.ok()) return absl::ResourceExhaustedError(kBusy);
-  auto reader = std::make_unique<FedReader>(exchange, FolderOf(request), std::move(given_up), patience);
+  auto reader = std::make_unique<FedReader>(calls, *called, exchange, FolderOf(request), std::move(given_up), patience);
   ADJOIN_RETURN_IF_ERROR(reader->Await().status());
   return std::unique_ptr<ArtifactReader>(std::move(reader));
 }

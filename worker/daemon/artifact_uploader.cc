@@ -60,8 +60,9 @@ bool ArtifactUploader::Stopping() {
 
 void ArtifactUploader::Run(Upload& upload, const SendArtifact& request) {
   grpc::Status status;
+  absl::Status unanswered;
   for (int i = 0; i < kTries; ++i) {
-    status = TryOnce(upload, request);
+    status = TryOnce(upload, request, unanswered);
     if (status.ok()) return;
     if (status.error_code() != grpc::StatusCode::UNAVAILABLE) break;
     absl::MutexLock lock(&mutex_);
@@ -74,7 +75,7 @@ void ArtifactUploader::Run(Upload& upload, const SendArtifact& request) {
   LogWarning(absl::StrCat("sending ", request.name(), " failed: ", status.error_message()));
 }
 
-grpc::Status ArtifactUploader::TryOnce(Upload& upload, const SendArtifact& request) {
+grpc::Status ArtifactUploader::TryOnce(Upload& upload, const SendArtifact& request, absl::Status& unanswered) {
   UploadArtifactResponse response;
   std::unique_ptr<WorkerLink::Stub> stub = WorkerLink::NewStub(channel_());
   {
@@ -83,9 +84,17 @@ grpc::Status ArtifactUploader::TryOnce(Upload& upload, const SendArtifact& reque
     upload.context.emplace();
     upload.context->set_deadline(std::chrono::system_clock::now() + absl::ToChronoSeconds(kLongestUpload));
   }
+  const auto open = [&]() -> absl::StatusOr<std::unique_ptr<ArtifactReader>> {
+    if (!unanswered.ok()) return unanswered;
+    return OpenApart(
+        files_, output_root_, request, [this] { return Stopping(); }, patience_);
+  };
   // Before the upload begins: the coordinator ends one whose first chunk is late.
-  const absl::StatusOr<std::unique_ptr<ArtifactReader>> opened = OpenApart(
-      files_, output_root_, request, [this] { return Stopping(); }, patience_);
+  absl::StatusOr<std::unique_ptr<ArtifactReader>> opened = open();
+  const auto note = [&unanswered](const absl::Status& status) {
+    if (absl::IsDeadlineExceeded(status)) unanswered = status;
+  };
+  note(opened.status());
   std::unique_ptr<grpc::ClientWriter<ArtifactChunk>> writer = stub->UploadArtifact(&*upload.context, &response);
   ArtifactChunk chunk;
   *chunk.mutable_header() = MakeHeader();
@@ -98,12 +107,14 @@ grpc::Status ArtifactUploader::TryOnce(Upload& upload, const SendArtifact& reque
     chunk.set_total_bytes(reader.bytes());
     do {
       absl::StatusOr<std::string> part = reader.more() ? reader.Next() : std::string();
+      note(part.status());
       if (!part.ok()) chunk.set_error(PrintableText(part.status().message(), kMaxErrorBytes));
       chunk.set_data(part.ok() ? *std::move(part) : "");
       if (!writer->Write(chunk) || !chunk.error().empty()) break;
       chunk.clear_request_id();
       chunk.clear_total_bytes();
     } while (reader.more());
+    opened->reset();  // the next one has its room before the coordinator hears of the end
   }
   writer->WritesDone();
   grpc::Status status = writer->Finish();

@@ -20,6 +20,7 @@
 #include <thread>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "base/monotonic_condition.h"
@@ -32,8 +33,9 @@ namespace adjoin {
 class ArtifactUploader {
  public:
   struct Options {
-    // One call for each upload, as long as it lasts.
-    MountCalls::Limits files = {.of_one_mount = 16, .waiting_for_one = 0, .in_all = 64, .time = kLongestUpload};
+    // One call for each upload, as long as it lasts. Those that wait, wait for `patience` at most.
+    MountCalls::Limits files = {
+        .of_one_mount = 16, .waiting_for_one = 8, .in_all = 64, .waiting_for_thread = 8, .time = kLongestUpload};
     absl::Duration patience = kFilePatience;  // as OpenApart
   };
   ArtifactUploader(std::string output_root, std::function<std::shared_ptr<grpc::Channel>()> channel)
@@ -60,7 +62,8 @@ class ArtifactUploader {
   };
   // Tries again where the connection broke, since a user waits for the file.
   void Run(Upload& upload, const SendArtifact& request);
-  grpc::Status TryOnce(Upload& upload, const SendArtifact& request);
+  // `unanswered`: set where the file system did not answer; it is not asked again then.
+  grpc::Status TryOnce(Upload& upload, const SendArtifact& request, absl::Status& unanswered);
   bool Stopping();
 
   const std::string output_root_;

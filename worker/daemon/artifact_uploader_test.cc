@@ -57,6 +57,12 @@ class Uploads final : public WorkerLink::Service {
     const bool came = changed_.Wait(mutex_, Deadline::After(absl::Seconds(20)), [&] { return came_.count(id) > 0; });
     return came ? came_[id] : "no upload";
   }
+  // Uploads whose bytes have come get no answer while this is true.
+  void Hold(bool held) {
+    absl::MutexLock lock(&mutex_);
+    held_ = held;
+    changed_.NotifyAll();
+  }
 
  private:
   grpc::Status UploadArtifact(grpc::ServerContext* context, grpc::ServerReader<ArtifactChunk>* reader,
@@ -73,6 +79,7 @@ class Uploads final : public WorkerLink::Service {
     absl::MutexLock lock(&mutex_);
     came_[id] = error.empty() ? data : absl::StrCat("error: ", error);
     changed_.NotifyAll();
+    changed_.Wait(mutex_, Deadline::After(absl::Seconds(60)), [&] { return !held_; });
     return grpc::Status::OK;
   }
 
@@ -81,6 +88,7 @@ class Uploads final : public WorkerLink::Service {
   absl::Mutex mutex_;
   MonotonicCondition changed_;
   std::map<std::string, std::string> came_;
+  bool held_ = false;
 };
 
 class ArtifactUploaderTest : public ::testing::Test {
@@ -148,6 +156,46 @@ TEST_F(ArtifactUploaderTest, AFileSystemThatDoesNotAnswerHoldsUpUploadsOfItsOwnF
   const Deadline soon = Deadline::After(absl::Seconds(10));
   uploader.reset();
   EXPECT_FALSE(soon.Expired()) << "it waited for the file system";
+  dead.End();
+}
+
+TEST_F(ArtifactUploaderTest, AFileThatIsSentWholeLeavesItsRoomToTheNext) {
+  Put("model", "weights");
+  Uploads uploads;
+  ArtifactUploader::Options options;
+  options.files = {
+      .of_one_mount = 1, .waiting_for_one = 2, .in_all = 3, .waiting_for_thread = 3, .time = absl::Minutes(10)};
+  ArtifactUploader uploader(
+      root_, [&] { return uploads.channel(); }, options);
+  uploads.Hold(true);  // the coordinator has taken none of them yet
+  for (int i = 0; i < 10; ++i) {
+    const std::string id = absl::StrCat("upload-", i);
+    uploader.Start(Request(id, "run"));
+    EXPECT_EQ(uploads.Await(id), "weights") << id;
+  }
+  uploads.Hold(false);
+}
+
+TEST_F(ArtifactUploaderTest, AnUploadThatFindsNoRoomIsToldSoAndLeavesItsPlace) {
+  Put("model", "weights");
+  DeadFileSystem dead(root_ + "/dead");
+  if (!dead.ok()) GTEST_SKIP() << DeadFileSystem::kNeeds;
+  Uploads uploads;
+  ArtifactUploader::Options options;
+  options.files = {
+      .of_one_mount = 1, .waiting_for_one = 3, .in_all = 4, .waiting_for_thread = 1, .time = absl::Minutes(10)};
+  options.patience = absl::Seconds(1);
+  auto uploader = std::make_unique<ArtifactUploader>(
+      root_, [&] { return uploads.channel(); }, options);
+  uploader->Start(Request("first", "dead/run"));
+  EXPECT_EQ(uploads.Await("first"), "error: the file system of folder 'dead/run' did not answer within 1s");
+  for (const char* id : {"second", "third", "fourth"}) {
+    uploader->Start(Request(id, "dead/run"));
+    EXPECT_EQ(uploads.Await(id), "error: the worker sends many files already: try again later") << id;
+  }
+  uploader->Start(Request("good", "run"));
+  EXPECT_EQ(uploads.Await("good"), "weights") << "only the first still has a thread";
+  uploader.reset();
   dead.End();
 }
 
