@@ -96,10 +96,10 @@ int RunPlannerProcess(char** argv, const LayerRules& rules) {
     std::string bytes(PlannerLengthFrom(length), '\0');
     PlanQuestion question;
     if (!ReadAll(bytes.data(), bytes.size()) || !question.ParseFromString(bytes)) return 2;
-    // The length goes first, so that the answer is sent at once.
     // Where that fails, so does the answer.
     const auto tell = [] { WriteAll(PlannerLength(kPlannerGuesses).data(), kPlannerLengthBytes); };
     const PlanAnswer answer = AnswerPlanQuestion(question, rules, &seen, tell);
+    // The length goes first, so that the answer is sent at once.
     bytes = PlannerLength(answer.ByteSizeLong());
     answer.AppendToString(&bytes);
     if (!WriteAll(bytes.data(), bytes.size())) return 0;

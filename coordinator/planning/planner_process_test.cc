@@ -108,6 +108,9 @@ absl::StatusOr<PlanAnswer> PlanAfterAnEarlierJob(const PlanTask& task, absl::Dur
   return PlanAndWait(pool, task, [] { return false; });
 }
 
+// For the plan of the earlier job as well, and the start of the planner.
+constexpr absl::Duration kLimit = absl::Seconds(15);
+
 TEST(PlannerProcessTest, APlanForTheSizesOfAnEarlierJobComesWithTheFirstAnswer) {
   const absl::StatusOr<PlanAnswer> answer = PlanAfterAnEarlierJob(Task("flat"), absl::Minutes(1));
   ASSERT_TRUE(answer.ok()) << answer.status();
@@ -117,7 +120,7 @@ TEST(PlannerProcessTest, APlanForTheSizesOfAnEarlierJobComesWithTheFirstAnswer) 
 }
 
 TEST(PlannerProcessTest, WhereTheSizesOfAnEarlierJobTakeAllTimeTheJobIsCheckedWithoutThem) {
-  const absl::StatusOr<PlanAnswer> answer = PlanAfterAnEarlierJob(Task("spins"), absl::Seconds(5));
+  const absl::StatusOr<PlanAnswer> answer = PlanAfterAnEarlierJob(Task("spins"), kLimit);
   ASSERT_TRUE(answer.ok()) << answer.status();
   EXPECT_EQ(answer->spec().name(), "small");
   EXPECT_EQ(answer->plan(), "") << "a worker tells the sizes first";
@@ -138,7 +141,7 @@ TEST(PlannerProcessTest, APlanThatComesToALimitWithItsOwnSizesIsRefused) {
   EXPECT_THAT(std::string(filled.message()), AllOf(HasSubstr("job.textproto"), HasSubstr("--plan-memory-mb")));
   task = Task("spins");
   task.sizes = Sizes(kSeen);
-  const absl::Status spun = PlanAfterAnEarlierJob(task, absl::Seconds(5)).status();
+  const absl::Status spun = PlanAfterAnEarlierJob(task, kLimit).status();
   EXPECT_EQ(spun.code(), absl::StatusCode::kDeadlineExceeded) << spun;
   EXPECT_THAT(std::string(spun.message()), HasSubstr("--plan-seconds"));
 }
