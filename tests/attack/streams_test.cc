@@ -160,6 +160,7 @@ class StreamsTest : public CertificatesTest {
     }
     return 0;
   }
+
   std::unique_ptr<LocalCluster> cluster_;
 };
 
@@ -308,9 +309,16 @@ TEST_F(StreamsTest, LogsThatAUserDoesNotReadTakeLittleMemoryAndHoldUpNobody) {
   for (auto& stream : streams) stream->WaitForInitialMetadata();  // it comes with the first lines
   EXPECT_LT(PsTakes("user-alice"), absl::Seconds(10));
   expect_all_lines();
-  EXPECT_TRUE(comes_to(cluster_->Describe(bobs)->job().progress().step() + 20).ok());
-  // All that they could read is 1.2 GB.
-  EXPECT_LT(ResidentBytes() - before, int64_t{600} << 20);
+  const auto described = cluster_->Describe(bobs);
+  ASSERT_TRUE(described.ok()) << described.status();
+  EXPECT_TRUE(comes_to(described->job().progress().step() + 20).ok());
+  // All that they could read is 1.2 GB. An answer of 256 KiB takes more as a message and in gRPC's buffers.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  constexpr int64_t kMost = int64_t{600} << 20;  // memory that is freed is kept for a while
+#else
+  constexpr int64_t kMost = int64_t{200} << 20;
+#endif
+  EXPECT_LT(ResidentBytes() - before, kMost);
   for (auto& stream : streams) {
     ReadLogsResponse first;
     EXPECT_TRUE(stream->Read(&first));
