@@ -2,9 +2,10 @@
 //
 //   ControlPlane plane({.coordinator_binary = "bazel-bin/coordinator/adjoin-coordinator", .workers = 1000}, stop);
 //   ADJOIN_RETURN_IF_ERROR(plane.Start());
-//   ADJOIN_RETURN_IF_ERROR(plane.StartWorkers());        // runs this program once more, where main calls
-//   SimulateWorkers double seconds = 0; ADJOIN_ASSIGN_OR_RETURN(std::vector<double> times,
-//   plane.Submit(/*count=*/10000, &seconds)); const ControlPlane::WorkersSaw saw = plane.StopWorkers();
+//   ADJOIN_RETURN_IF_ERROR(plane.StartWorkers());    // this program again, where main calls SimulateWorkers
+//   double seconds = 0;
+//   ADJOIN_ASSIGN_OR_RETURN(std::vector<double> times, plane.Submit(/*count=*/10000, &seconds));
+//   const ControlPlane::WorkersSaw saw = plane.StopWorkers();
 #ifndef ADJOIN_BENCH_CONTROL_PLANE_PROGRAMS_H_
 #define ADJOIN_BENCH_CONTROL_PLANE_PROGRAMS_H_
 

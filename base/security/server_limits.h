@@ -13,7 +13,8 @@ namespace adjoin {
 
 // The longest headers of a call; a token has about 60 bytes.
 inline constexpr int kMaxMetadataBytes = 8 << 10;
-// The most calls at once on one connection: a daemon has one stream and at most 64 uploads, a command one or two.
+// The most calls at once on one connection: a daemon has one stream and at most 64 uploads that have a file open, a
+// command one or two.
 inline constexpr int kMaxCallsPerConnection = 100;
 // The most threads for all connections. A daemon's stream, a health check and a first contact hold none; every other
 // call holds one for as long as it lasts, as an `adjoin follow` or an upload of results. Admission keeps well below it

@@ -198,7 +198,6 @@ TEST_F(WorkerTableTest, WhatIsFreeIsWhatNoJobHolds) {
   EXPECT_GT(found, 1000);
 }
 
-// What is kept up to date is what a look at all workers finds, also at those that are lost and hold slots still.
 TEST_F(WorkerTableTest, WorkersShareTheTextsThatTheyHaveHoweverManyCameBefore) {
   ConnectionId connections = 0;
   WorkerHello hello = Hello(0);
@@ -224,6 +223,7 @@ TEST_F(WorkerTableTest, WorkersShareTheTextsThatTheyHaveHoweverManyCameBefore) {
   }
 }
 
+// What is kept up to date is what a look at all workers finds, also at those that are lost and hold slots still.
 TEST_F(WorkerTableTest, SumsOverAllWorkersAreThoseOfALookAtEach) {
   std::mt19937_64 random(TestSeed());
   const auto draw = [&](int below) { return static_cast<int>(random() % static_cast<uint64_t>(below)); };

@@ -57,8 +57,8 @@ class ArtifactPipe {
 
 class ArtifactRelay {
  public:
-  // How many files of one worker a caller has under way at once: a daemon sends 16 of one
-  // file system, to all callers together.
+  // How many files of one worker a caller has under way at once: a daemon sends 16 of one file system, to all callers
+  // together.
   static constexpr int kSeats = 4;
   // One of these files, until the last copy has gone.
   using Seat = std::shared_ptr<void>;
