@@ -237,10 +237,12 @@ void FolderRemover::Remove(const RemoveFolders& request) {
       [this, id = request.request_id(), removed](const absl::Status& status) {
         Answer(id, status, status.ok() ? *removed : RemovedFiles());  // a call that is late may still set it
       });
-  if (!called.ok()) {
-    Answer(request.request_id(),
-           absl::ResourceExhaustedError("the worker removes the files of other jobs already: try again later"), {});
-  }
+  if (called.ok()) return;
+  Answer(request.request_id(),
+         absl::IsUnavailable(called.status())
+             ? called.status()
+             : absl::ResourceExhaustedError("the worker removes the files of other jobs already: try again later"),
+         {});
 }
 
 void FolderRemover::Answer(const std::string& request_id, const absl::Status& status, const RemovedFiles& removed) {
