@@ -1,7 +1,7 @@
 // Reads what a daemon uploads on a thread of its own, so that a file system that does not answer holds up neither the
 // thread that sends it nor uploads from other file systems (mount_calls.h).
 //
-//   MountCalls calls({"/srv/output"}, {.of_one_mount = 16, .waiting_for_one = 8, .in_all = 64});
+//   MountCalls calls({"/srv/output"}, {.of_one_mount = 16, .waiting_for_one = 8, .time = kLongestUpload});
 //   const auto reader = OpenApart(calls, "/srv/output", send_artifact, [&] { return stopping; });
 //   while ((*reader)->more()) ADJOIN_ASSIGN_OR_RETURN(std::string part, (*reader)->Next());
 #ifndef ADJOIN_WORKER_DAEMON_ARTIFACT_FEED_H_
