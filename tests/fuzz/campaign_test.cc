@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <iostream>
 #include <map>
+#include <optional>
 #include <random>
 #include <set>
 #include <string>
@@ -23,9 +24,8 @@
 #include "coordinator/decisions/start_failures.h"
 #include "coordinator/decisions/whole_answers.h"
 #include "proto/fit_message.h"
-#include "proto/protocol.h"
 #include "tests/fuzz/check.h"
-#include "tests/fuzz/message_mutator.h"
+#include "tests/fuzz/hostile_messages.h"
 #include "tests/fuzz/simulated_cluster.h"
 
 namespace adjoin {
@@ -85,10 +85,10 @@ class Campaign {
   }
 
  private:
-  uint32_t Below(uint32_t count) { return static_cast<uint32_t>(random_() % count); }
+  uint32_t Below(uint32_t count) { return messages_.Below(count); }
   template <typename T>
   T Of(const std::vector<T>& values) {
-    return values[Below(static_cast<uint32_t>(values.size()))];
+    return messages_.Of(values);
   }
   std::string AnyJob() { return absl::StrCat("job-", 1 + Below(static_cast<uint32_t>(2 + known_.size() * 2))); }
 
@@ -163,81 +163,32 @@ class Campaign {
   // The hostile daemon
 
   AttemptReport AnyReport() {
-    AttemptReport report;
     const std::string job = AnyJob();
     const auto summary = SummaryOf(cluster_.service(), job);
-    report.set_job_id(job);
-    report.set_epoch(summary.ok() ? summary->epoch() + Below(3) - Below(2) : Below(100));
-    report.set_store_id(Below(4) == 0 ? random_() : SimulatedCluster::kStoreId);
-    report.set_cleared(Below(2) == 0);
-    RankReport& rank = *report.add_rank();
-    rank.set_rank(Below(4));
-    rank.set_transport_address("elsewhere");
-    if (Below(2) == 0) rank.mutable_ended()->set_end(RANK_SUCCEEDED);
-    return report;
+    return messages_.Report(job, summary.ok() ? std::optional<uint64_t>(summary->epoch()) : std::nullopt,
+                            SimulatedCluster::kStoreId);
   }
 
   template <typename Message>
   void Mutate(Message& message) {
-    for (uint32_t times = Below(5); times > 0; --times) MutateMessage(message, random_);
+    messages_.Change(message);
     FitParts(&message);  // as the service does
   }
 
   void Connect() {
     if (connection_ != 0) cluster_.service().WorkerDisconnected(connection_, "it connects again");
     connection_ = 0;
-    WorkerHello hello;
-    hello.set_slots(1 + Below(4));
-    hello.set_incarnation(Below(5));
-    hello.set_node_id(kHostile);
-    hello.set_draining(true);
-    if (Below(2) == 0) hello.add_gpu()->set_uuid(absl::StrCat("GPU-of-", kHostile));
-    for (uint32_t left = Below(4); left > 0; --left) *hello.add_attempt() = AnyReport();
-    Mutate(hello);
-    hello.set_name(kHostile);
+    std::vector<AttemptReport> reports;
+    for (uint32_t left = Below(4); left > 0; --left) reports.push_back(AnyReport());
+    WorkerHello hello = messages_.Hello(reports);
+    FitParts(&hello);  // as the service does
     const ConnectionId connection = cluster_.NewConnection();
     if (cluster_.service().WorkerConnected(connection, hello).ok()) connection_ = connection;
   }
 
   WorkerMessage AnyMessage() {
-    WorkerMessage message;
-    const AttemptReport report = AnyReport();
-    const uint32_t rank = report.rank(0).rank();
-    switch (Below(7)) {
-      case 0: {
-        AttemptPulse& pulse = *message.mutable_heartbeat()->add_attempt();
-        pulse.set_job_id(report.job_id());
-        pulse.set_epoch(report.epoch());
-        pulse.add_rank()->set_rank(rank);
-        message.mutable_heartbeat()->set_draining(Below(4) != 0);
-        break;
-      }
-      case 1:
-        message.mutable_rank_ready()->set_job_id(report.job_id());
-        message.mutable_rank_ready()->set_rank(rank);
-        message.mutable_rank_ready()->set_transport_address("elsewhere");
-        break;
-      case 2:
-        message.mutable_rank_update()->set_job_id(report.job_id());
-        message.mutable_rank_update()->set_rank(rank);
-        message.mutable_rank_update()->mutable_progress()->set_step(random_());
-        break;
-      case 3:
-      case 4:
-        message.mutable_rank_ended()->set_job_id(report.job_id());
-        message.mutable_rank_ended()->set_rank(rank);
-        message.mutable_rank_ended()->set_end(static_cast<RankEnd>(Below(RankEnd_MAX + 1)));
-        message.mutable_rank_ended()->set_node_fault(Below(2) == 0);
-        message.mutable_rank_ended()->set_files_fault(Below(2) == 0);
-        break;
-      case 5: message.mutable_attempt_cleared()->set_job_id(report.job_id()); break;
-      default:
-        message.mutable_probe_result()->set_request_id(report.job_id());
-        message.mutable_probe_result()->set_error("made up");
-        break;
-    }
-    *message.mutable_header() = MakeHeader(report.epoch());
-    Mutate(message);
+    WorkerMessage message = messages_.Said(AnyReport());
+    FitParts(&message);  // as the service does
     return message;
   }
 
@@ -386,6 +337,7 @@ class Campaign {
   }
 
   std::mt19937 random_;
+  HostileMessages messages_{kHostile, random_};
   SimulatedCluster cluster_;
   ConnectionId connection_ = 0;    // of the hostile daemon; 0: none
   std::set<std::string> known_;    // jobs of others that were accepted
