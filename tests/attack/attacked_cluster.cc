@@ -36,6 +36,7 @@ pid_t ParentOf(pid_t pid) {
 
 ProcessUse UseOf(pid_t pid) {
   ProcessUse use;
+  use.process = pid;
   std::ifstream status(absl::StrCat("/proc/", pid, "/status"));
   std::string line;
   while (std::getline(status, line)) {
@@ -110,6 +111,7 @@ absl::Status AttackedCluster::CheckUse() {
     const auto found = now.find(name);
     if (found == now.end()) return absl::InternalError(absl::StrCat(name, " has ended"));
     const ProcessUse& use = found->second;
+    if (use.process != before.process) return absl::InternalError(absl::StrCat(name, " has begun anew"));
     if (use.memory_bytes > before.memory_bytes + limits_.memory_bytes ||
         use.descriptors > before.descriptors + limits_.descriptors || use.threads > before.threads + limits_.threads) {
       return absl::ResourceExhaustedError(absl::StrCat(

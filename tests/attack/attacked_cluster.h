@@ -23,8 +23,9 @@
 
 namespace adjoin {
 
-// What a process uses.
+// What a program's process uses.
 struct ProcessUse {
+  pid_t process = 0;
   int64_t memory_bytes = 0;  // resident
   int descriptors = 0;
   int threads = 0;
@@ -50,7 +51,8 @@ class AttackedCluster {
 
   // Trains the job, and keeps the bits of its model and what the programs use.
   absl::Status Begin();
-  // Errors, with what does not hold: no daemon is out, jobs are listed in time, the programs use what they used.
+  // Errors, with what does not hold: no daemon is out, jobs are listed in time, the programs are the same processes and
+  // use what they used.
   absl::Status Check();
   // As Check; and the job trains to the same bits.
   absl::Status CheckBits();

@@ -44,15 +44,6 @@ void FindFields(const Descriptor& message, const Path& above, std::vector<Path>*
   }
 }
 
-std::vector<const MethodDescriptor*> Methods() {
-  std::vector<const MethodDescriptor*> methods;
-  const auto* file = SubmitRequest::descriptor()->file();
-  for (int s = 0; s < file->service_count(); ++s) {
-    for (int m = 0; m < file->service(s)->method_count(); ++m) methods.push_back(file->service(s)->method(m));
-  }
-  return methods;
-}
-
 std::string NameOf(const Path& path) {
   std::string name;
   for (const FieldDescriptor* field : path) absl::StrAppend(&name, name.empty() ? "" : ".", field->name());
@@ -91,17 +82,9 @@ Message& Parent(Message& root, const Path& path) {
   return *at;
 }
 
-std::unique_ptr<Message> NewRequest(const MethodDescriptor& method) {
-  const Message* prototype = google::protobuf::MessageFactory::generated_factory()->GetPrototype(method.input_type());
-  std::unique_ptr<Message> request(prototype->New());
-  const FieldDescriptor* header = method.input_type()->FindFieldByName("header");
-  request->GetReflection()->MutableMessage(request.get(), header)->CopyFrom(MakeHeader());
-  return request;
-}
-
 HostileCall MakeCall(const MethodDescriptor& method, const Message& request, std::string what) {
   HostileCall call;
-  call.method = absl::StrCat("/", method.service()->full_name(), "/", method.name());
+  call.method = PathOf(method);
   call.bytes = request.SerializePartialAsString();
   call.what = absl::StrCat(method.name(), ": ", what);
   return call;
@@ -110,7 +93,7 @@ HostileCall MakeCall(const MethodDescriptor& method, const Message& request, std
 // Calls `make(method, path)` for fields of each method that are chosen at random.
 template <typename Make>
 void ForSomeFields(std::mt19937& random, int fields_per_method, const Make& make) {
-  for (const MethodDescriptor* method : Methods()) {
+  for (const MethodDescriptor* method : AllMethods()) {
     std::vector<Path> fields;
     FindFields(*method->input_type(), {}, &fields);
     std::shuffle(fields.begin(), fields.end(), random);
@@ -120,6 +103,27 @@ void ForSomeFields(std::mt19937& random, int fields_per_method, const Make& make
 }
 
 }  // namespace
+
+std::vector<const MethodDescriptor*> AllMethods() {
+  std::vector<const MethodDescriptor*> methods;
+  const auto* file = SubmitRequest::descriptor()->file();
+  for (int s = 0; s < file->service_count(); ++s) {
+    for (int m = 0; m < file->service(s)->method_count(); ++m) methods.push_back(file->service(s)->method(m));
+  }
+  return methods;
+}
+
+std::unique_ptr<Message> NewRequest(const MethodDescriptor& method) {
+  const Message* prototype = google::protobuf::MessageFactory::generated_factory()->GetPrototype(method.input_type());
+  std::unique_ptr<Message> request(prototype->New());
+  const FieldDescriptor* header = method.input_type()->FindFieldByName("header");
+  request->GetReflection()->MutableMessage(request.get(), header)->CopyFrom(MakeHeader());
+  return request;
+}
+
+std::string PathOf(const MethodDescriptor& method) {
+  return absl::StrCat("/", method.service()->full_name(), "/", method.name());
+}
 
 std::vector<HostileCall> OversizedCalls(std::mt19937& random, int fields_per_method) {
   constexpr size_t kLimits[] = {kMaxNameBytes, kMaxPathBytes, kMaxReportBytes, kMaxArtifacts, size_t{1} << 20};
@@ -162,7 +166,7 @@ std::vector<HostileCall> IllEncodedCalls(std::mt19937& random, int fields_per_me
     Put(Parent(*request, path), *path.back(), kTexts[random() % std::size(kTexts)]);
     calls.push_back(MakeCall(method, *request, absl::StrCat("no text in ", NameOf(path))));
   });
-  for (const MethodDescriptor* method : Methods()) {
+  for (const MethodDescriptor* method : AllMethods()) {
     HostileCall call = MakeCall(*method, *NewRequest(*method), "random bytes");
     if (random() % 2 == 0) call.bytes.clear();  // also without a header
     for (uint32_t left = random() % 300; left > 0; --left) call.bytes.push_back(static_cast<char>(random()));

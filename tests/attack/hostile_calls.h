@@ -7,6 +7,8 @@
 #ifndef ADJOIN_TESTS_ATTACK_HOSTILE_CALLS_H_
 #define ADJOIN_TESTS_ATTACK_HOSTILE_CALLS_H_
 
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
 #include <grpcpp/grpcpp.h>
 
 #include <memory>
@@ -31,6 +33,13 @@ std::vector<HostileCall> OversizedCalls(std::mt19937& random, int fields_per_met
 // A string field of each method's request with bytes that are no UTF-8, or control characters, or a whole request of
 // random bytes.
 std::vector<HostileCall> IllEncodedCalls(std::mt19937& random, int fields_per_method);
+
+// The methods of both services.
+std::vector<const google::protobuf::MethodDescriptor*> AllMethods();
+// A request of the method's type with the header of a good one and nothing else.
+std::unique_ptr<google::protobuf::Message> NewRequest(const google::protobuf::MethodDescriptor& method);
+// The name of the method in a call: "/adjoin.Adjoin/Submit".
+std::string PathOf(const google::protobuf::MethodDescriptor& method);
 
 // Makes the call and reads what comes, at most until the deadline.
 grpc::Status Send(const std::shared_ptr<grpc::Channel>& channel, const HostileCall& call, Deadline deadline);
