@@ -21,7 +21,7 @@ using google::protobuf::MethodDescriptor;
 
 constexpr int kPadding = 2000;             // a field that no message has
 constexpr size_t kPaddingOverhead = 6;     // bytes of its tag, and of a length from 2^21 to 2^28
-constexpr uint32_t kBetweenLargest = 400;  // calls: one in so many is as large as may be
+constexpr uint32_t kBetweenLargest = 150;  // calls: one in so many is as large as may be
 constexpr absl::Duration kLeftFor = absl::Seconds(30);
 constexpr absl::Duration kLargestLimit = absl::Seconds(20);
 
@@ -134,6 +134,7 @@ std::vector<std::string> RandomCalls::Messages(const Method& method) {
     for (uint32_t left = Below(4); left > 0; --left) reports.push_back(AnyReport());
     *first.mutable_header() = MakeHeader();
     *first.mutable_hello() = messages_.Hello(reports);
+    if (!spare_others_ && Below(8) == 0) first.mutable_hello()->set_name("worker-0");  // not that of its certificate
     messages.push_back(first.SerializePartialAsString());
     for (uint32_t left = Below(12); left > 0; --left) {
       WorkerMessage said = messages_.Said(AnyReport());
