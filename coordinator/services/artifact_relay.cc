@@ -8,6 +8,9 @@
 namespace adjoin {
 
 absl::Status ArtifactPipe::Push(ArtifactChunk chunk, Deadline deadline) {
+  if (chunk.total_bytes() < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("no file has ", chunk.total_bytes(), " bytes"));
+  }
   absl::MutexLock lock(&mutex_);
   auto room = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return cancelled_ || chunks_.size() < kMaxChunks; };
   if (!changed_.Wait(mutex_, deadline, room)) return absl::DeadlineExceededError("the client does not read");

@@ -34,7 +34,8 @@ namespace adjoin {
 
 class ArtifactPipe {
  public:
-  // Waits for room. Errors: kCancelled (the reader has gone), kDeadlineExceeded (it does not read).
+  // Waits for room. Errors: kCancelled (the reader has gone), kDeadlineExceeded (it does not read), kInvalidArgument
+  // (the file's size is negative).
   absl::Status Push(ArtifactChunk chunk, Deadline deadline);
   // Returns the next chunk, or nothing at the end. Errors: the status that Finish was called with; kDeadlineExceeded.
   absl::StatusOr<std::optional<ArtifactChunk>> Pop(Deadline deadline);

@@ -3,12 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <limits>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
+#include "proto/coordinator.pb.h"
 
 namespace adjoin {
 namespace {
@@ -63,6 +66,19 @@ TEST_F(ArtifactSeatsTest, AreNotWaitedForByWhoHasGone) {
   FillSeatsOf("alice");
   EXPECT_EQ(relay_.TakeSeat("alice", "worker-0", Within(60), [] { return true; }).status().code(),
             absl::StatusCode::kCancelled);
+}
+
+TEST(ArtifactPipeTest, RefusesAFileOfNegativeSize) {
+  ArtifactPipe pipe;
+  ArtifactChunk chunk;
+  chunk.set_data("x");
+  chunk.set_total_bytes(std::numeric_limits<int64_t>::min());
+  EXPECT_EQ(pipe.Push(chunk, Within(20)).code(), absl::StatusCode::kInvalidArgument);
+  chunk.set_total_bytes(1);
+  EXPECT_EQ(pipe.Push(chunk, Within(20)), absl::OkStatus());
+  const auto popped = pipe.Pop(Within(20));
+  ASSERT_TRUE(popped.ok() && popped->has_value()) << popped.status();
+  EXPECT_EQ((*popped)->total_bytes(), 1);
 }
 
 }  // namespace

@@ -251,10 +251,11 @@ grpc::Status WorkerService::UploadArtifact(grpc::ServerContext* context, grpc::S
       pipe->Finish(absl::NotFoundError(PrintableText(chunk.error(), kMaxErrorBytes)));
       return grpc::Status::OK;
     }
-    left -= static_cast<int64_t>(chunk.data().size());
+    const auto size = static_cast<int64_t>(chunk.data().size());
     if (absl::Status status = pipe->Push(std::move(chunk), Deadline::After(kClientReads)); !status.ok()) {
       return ToGrpc(status);
     }
+    left -= size;
     chunk.Clear();
   } while (reader->Read(&chunk));
   if (left == 0) pipe->Finish(absl::OkStatus());
