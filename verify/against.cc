@@ -244,7 +244,7 @@ absl::StatusOr<std::string> WeightsFile(const JobSpec& spec, const AgainstOption
 
 // The plan's parameters, whole, in float64 where they are no whole numbers.
 absl::StatusOr<NamedTensors> ReadWeights(const std::string& path, const JobSpec& spec, const Plan& plan) {
-  ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<SafetensorsReader> file, SafetensorsReader::Open(path));
+  ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<SafetensorsReader> file, SafetensorsReader::Open(path, path));
   std::vector<NamedShape> model;
   for (const ParameterPlan& parameter : plan.parameter()) {
     ADJOIN_ASSIGN_OR_RETURN(const Layout home, LayoutFromProto(parameter.home()));

@@ -40,7 +40,7 @@ absl::Status Check(const std::string& root, const std::string& path, const char*
         absl::StrCat(std::string(held.status().message()), " below the worker's ", root_name, " root"));
   }
   ADJOIN_RETURN_IF_ERROR(held.status());
-  const absl::StatusOr<std::unique_ptr<SafetensorsReader>> file = SafetensorsReader::Open(held->path());
+  const absl::StatusOr<std::unique_ptr<SafetensorsReader>> file = SafetensorsReader::Open(held->path(), path);
   if (!file.ok()) return held->AsShown(file.status());
   ADJOIN_RETURN_IF_ERROR(Compare(path, (*file)->entries(), request, /*as_home=*/false));
   found = *std::move(held);

@@ -82,6 +82,14 @@ TEST_F(ModelProbeTest, MissingAndTruncatedFiles) {
   EXPECT_THAT(Error(), HasSubstr("'..'"));
 }
 
+// The file is open by another path, in which its name is not.
+TEST_F(ModelProbeTest, TheLineThatConvertsAFileNamesItAsTheJobDoes) {
+  std::ofstream(root_ + "/data/unet.pt", std::ios::binary) << "PK\x03\x04 as torch.save writes";
+  request_.mutable_weights()->set_init_from("unet.pt");
+  EXPECT_THAT(Error(), AllOf(HasSubstr("weights.init_from: unet.pt: not a safetensors file but a zip archive"),
+                             HasSubstr("torch.load(\"unet.pt\","), HasSubstr("\"unet.safetensors\")'")));
+}
+
 TEST_F(ModelProbeTest, DifferencesAreListed) {
   Expect("norm.bias", {2});
   Write("data/model.safetensors", {{"fc.weight", DType::kFloat32, {3, 2}},

@@ -162,15 +162,16 @@ absl::Status SafetensorsWriter::Finish() {
 namespace {
 
 // What another file of weights is, by how it begins; "" for anything that is not known.
-std::string OtherFormat(const std::string& path, absl::string_view begin) {
+std::string OtherFormat(std::string name, absl::string_view begin) {
   static constexpr char kConversion[] =
       "; this converts it: python3 -c 'import torch, safetensors.torch as s; s.save_file(torch.load(\"";
   const bool is_zip = absl::StartsWith(begin, "PK\x03\x04");
   // A pickle of protocol 2 or later; torch.save wrote one before PyTorch 1.6.
   const bool is_pickle = begin.size() > 1 && begin[0] == '\x80' && begin[1] >= 2 && begin[1] <= 5;
   if (is_zip || is_pickle) {
-    std::string name = path.substr(path.rfind('/') + 1);
-    if (name.find_first_of("'\"\\") != std::string::npos) name = "MODEL.pt";  // it would end the line's own quotes
+    name = name.substr(name.rfind('/') + 1);
+    const bool ends_quotes = name.find_first_of("'\"\\") != std::string::npos;
+    if (name.empty() || ends_quotes) name = "MODEL.pt";
     std::string converted = absl::StrCat(name.substr(0, name.rfind('.')), ".safetensors");
     if (converted == name) converted.insert(0, "converted-");
     return absl::StrCat(is_zip ? "a zip archive, as torch.save writes" : "a pickle, as torch.save wrote before 1.6",
@@ -185,7 +186,8 @@ std::string OtherFormat(const std::string& path, absl::string_view begin) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<SafetensorsReader>> SafetensorsReader::Open(const std::string& path) {
+absl::StatusOr<std::unique_ptr<SafetensorsReader>> SafetensorsReader::Open(const std::string& path,
+                                                                           const std::string& name) {
   struct stat info;
   if (stat(path.c_str(), &info) != 0) return ErrnoStatus(errno, path);
   if (!S_ISREG(info.st_mode)) return absl::InvalidArgumentError(absl::StrCat(path, ": not a regular file"));
@@ -198,7 +200,7 @@ absl::StatusOr<std::unique_ptr<SafetensorsReader>> SafetensorsReader::Open(const
   }
   ADJOIN_RETURN_IF_ERROR(reader->ReadAt(0, &length, sizeof(length)));
   if (length > static_cast<uint64_t>(info.st_size - 8) || length > static_cast<uint64_t>(kMaxHeaderBytes)) {
-    const std::string other = OtherFormat(path, absl::string_view(reinterpret_cast<const char*>(&length), 8));
+    const std::string other = OtherFormat(name, absl::string_view(reinterpret_cast<const char*>(&length), 8));
     if (!other.empty()) return absl::DataLossError(absl::StrCat(path, ": not a safetensors file but ", other));
     return absl::DataLossError(absl::StrCat(path, ": truncated, or not a safetensors file: its header would have ",
                                             length, " bytes, the file has ", info.st_size));

@@ -71,8 +71,8 @@ class SafetensorsReader {
   // Reads and checks the header; nothing larger than the file is ever allocated.
   // Errors: kNotFound, kPermissionDenied, kUnavailable; kDataLoss (too short, a header that is longer than the file,
   // not JSON, with an unknown dtype, a bad shape, offsets that overlap, leave holes or do not fit the shape or the
-  // file).
-  static absl::StatusOr<std::unique_ptr<SafetensorsReader>> Open(const std::string& path);
+  // file). `name`: as the user knows the file, for the line that converts another format; "" where it is not known.
+  static absl::StatusOr<std::unique_ptr<SafetensorsReader>> Open(const std::string& path, const std::string& name = "");
   ~SafetensorsReader();
   SafetensorsReader(const SafetensorsReader&) = delete;
   SafetensorsReader& operator=(const SafetensorsReader&) = delete;

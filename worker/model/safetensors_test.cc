@@ -37,10 +37,10 @@ std::string FileOf(const std::string& header, const std::string& data) {
   return bytes + header + data;
 }
 
-absl::Status OpenBytes(const std::string& bytes) {
+absl::Status OpenBytes(const std::string& bytes, const std::string& name = "") {
   const std::string path = TestPath("read.safetensors");
   std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  return SafetensorsReader::Open(path).status();
+  return SafetensorsReader::Open(path, name).status();
 }
 
 absl::Status OpenHeader(const std::string& header, const std::string& data) { return OpenBytes(FileOf(header, data)); }
@@ -183,8 +183,12 @@ TEST(SafetensorsTest, OtherFilesOfWeightsAreNamedWithTheWayToConvertThem) {
               AllOf(HasSubstr("read.safetensors: not a safetensors file but a zip archive, as torch.save writes, which "
                               "can hold any program and is not read; this converts it: python3 -c 'import torch, "
                               "safetensors.torch as s; s.save_file(torch.load(\""),
-                    HasSubstr("read.safetensors\", map_location=\"cpu\", weights_only=True), \"converted-"),
-                    EndsWith("read.safetensors\")'")));
+                    HasSubstr("torch.load(\"MODEL.pt\", map_location=\"cpu\", weights_only=True), "),
+                    EndsWith(", \"MODEL.safetensors\")'")));
+  const auto line = [](const std::string& name) { return std::string(OpenBytes("PK\x03\x04 a zip", name).message()); };
+  EXPECT_THAT(line("nets/unet.v2.pt"), AllOf(HasSubstr("(\"unet.v2.pt\", "), EndsWith("\"unet.v2.safetensors\")'")));
+  EXPECT_THAT(line("a.safetensors"), AllOf(HasSubstr("(\"a.safetensors\""), EndsWith("\"converted-a.safetensors\")'")));
+  EXPECT_THAT(line("it's.pt"), HasSubstr("(\"MODEL.pt\"")) << "its quote would end the line's";
   EXPECT_THAT(error("\x80\x02}q and so on"), HasSubstr("a pickle, as torch.save wrote before 1.6"));
   EXPECT_THAT(error("\x89HDF\r\n\x1a\n and so on"), HasSubstr("an HDF5 file"));
   EXPECT_THAT(error("\x93NUMPY and so on"), HasSubstr("a NumPy file"));
