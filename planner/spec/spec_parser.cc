@@ -16,6 +16,7 @@
 #include "planner/spec/open_blocks.h"
 #include "planner/spec/spec_text_hints.h"
 #include "planner/spec/utf8_check.h"
+#include "planner/spec/yaml_check.h"
 
 namespace adjoin {
 namespace {
@@ -25,14 +26,29 @@ constexpr char kByteOrderMark[] = "\xef\xbb\xbf";  // of UTF-8; some editors wri
 // JobSpec itself nests five deep.
 constexpr int kMaxNesting = 32;
 
+// What a user has to know of a word where the parser wants a text.
+std::string MissingQuotesHint(absl::string_view message) {
+  if (!absl::ConsumePrefix(&message, "Expected string, got: ") || message.empty()) return "";
+  return absl::ascii_isalnum(static_cast<unsigned char>(message[0]))
+             ? absl::StrCat("; a text is in quotes, \"", message, "\"")
+             : "";
+}
+
 // Keeps the first error: later ones mostly follow from it.
 class FirstError : public google::protobuf::io::ErrorCollector {
  public:
   FirstError(std::string file, absl::string_view source) : file_(std::move(file)), source_(source) {}
   void AddError(int line, google::protobuf::io::ColumnNumber column, const std::string& message) override {
     if (!text_.empty()) return;
-    text_ = absl::StrCat(file_, ":", line + 1, ":", column + 1, ": ", message, Hint({line, column}, message),
-                         YamlHint(file_));
+    text_ = absl::StrCat(file_, ":", line + 1, ":", column + 1, ": ");
+    if (LooksLikeYaml(source_, file_)) {
+      absl::StrAppend(&text_,
+                      "this looks like YAML, which is not read; right would be protobuf's text format, such as"
+                      " layer { name: \"conv1\" }, or JSON (",
+                      message, ")");
+    } else {
+      absl::StrAppend(&text_, message, Hint({line, column}, message), MissingQuotesHint(message));
+    }
   }
   void AddWarning(int, google::protobuf::io::ColumnNumber, const std::string&) override {}
   const std::string& text() const { return text_; }

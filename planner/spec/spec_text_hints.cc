@@ -36,9 +36,4 @@ std::string WhyNoSpec(absl::string_view text) {
   return "";
 }
 
-std::string YamlHint(absl::string_view file_name) {
-  if (!absl::EndsWith(file_name, ".yaml") && !absl::EndsWith(file_name, ".yml")) return "";
-  return "; a job is in protobuf's text format or in JSON, and YAML is not read";
-}
-
 }  // namespace adjoin

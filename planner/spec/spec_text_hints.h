@@ -10,15 +10,12 @@
 
 namespace adjoin {
 
-// Of a message about a field that a message of a job does not have: the field with the nearest name, or else all that
-// there are. "" of any other message.
+// Returns for a message about a field that a message of a job does not have: the field with the nearest name, or else
+// all that there are. "" for any other message.
 std::string UnknownFieldHint(absl::string_view message);
 
 // Returns why `text` can be no job whatever is written in it: "is UTF-16; ...". "" where it may be one.
 std::string WhyNoSpec(absl::string_view text);
-
-// Of a file that is named as one of YAML, what else is read: "; ...". "" of others.
-std::string YamlHint(absl::string_view file_name);
 
 }  // namespace adjoin
 
