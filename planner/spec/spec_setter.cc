@@ -1,6 +1,7 @@
 #include "planner/spec/spec_setter.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include <google/protobuf/descriptor.h>
@@ -148,12 +149,32 @@ absl::Status SetScalar(Message& message, const FieldDescriptor* field, absl::str
   return Wrong(path, ": '", text, "' is not ", TypeName(field), ", which belongs there");
 }
 
+// Adds the texts of `["a", "b"]`, as text format has them, to a list.
+absl::Status SetQuotedTexts(Message& message, const FieldDescriptor* field, absl::string_view text,
+                            const std::string& path) {
+  FirstError error;
+  TextFormat::Parser parser;
+  parser.RecordErrorsTo(&error);
+  const std::unique_ptr<Message> read(message.New());
+  if (!parser.ParseFromString(absl::StrCat(field->name(), ": ", text), read.get())) {
+    return Wrong(path, ": '", text, "' is no list of texts; right would be [a,b] or [\"a\",\"b\"]");
+  }
+  for (int i = 0; i < read->GetReflection()->FieldSize(*read, field); ++i) {
+    message.GetReflection()->AddString(&message, field, read->GetReflection()->GetRepeatedString(*read, field, i));
+  }
+  return absl::OkStatus();
+}
+
 // Sets the whole list from "[5,3]", or from one value.
 absl::Status SetList(Message& message, const FieldDescriptor* field, absl::string_view text, const std::string& path) {
   message.GetReflection()->ClearField(&message, field);
   if (text.size() >= 2 && text.front() == '[' && text.back() == ']') {
+    const absl::string_view list = text;
     text = absl::StripAsciiWhitespace(text.substr(1, text.size() - 2));
     if (text.empty()) return absl::OkStatus();
+    if (field->cpp_type() == FieldDescriptor::CPPTYPE_STRING && text.front() == '"') {
+      return SetQuotedTexts(message, field, list, path);
+    }
     for (absl::string_view each : absl::StrSplit(text, ',')) {
       ADJOIN_RETURN_IF_ERROR(SetScalar(message, field, absl::StripAsciiWhitespace(each), path));
     }

@@ -8,8 +8,8 @@
 // Left of '=' are the fields' names, joined by dots. One of a list is chosen by its number from 0 or by its name:
 // layer[0], layer[conv1], dataset[train].field[image]. One value of a map by its key: resources.node_label[zone]=a.
 //
-// Right of '=' is one value, without quotes; a list of values is [5,3], and one value alone is a list of one. A whole
-// group of fields is {...} in text format and replaces the group: train.optimizer={adam { lr: 0.001 }}.
+// Right of '=' is one value, without quotes; a list of values is [5,3] or ["a","b"], and one value alone is a list of
+// one. A whole group of fields is {...} in text format and replaces the group: train.optimizer={adam { lr: 0.001 }}.
 #ifndef ADJOIN_PLANNER_SPEC_SPEC_SETTER_H_
 #define ADJOIN_PLANNER_SPEC_SPEC_SETTER_H_
 

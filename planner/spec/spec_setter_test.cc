@@ -59,6 +59,10 @@ TEST(SpecSetterTest, SetsWholeListsAndGroups) {
   EXPECT_THAT(With("layer[conv1].conv.window.kernel=7").layer(0).conv().window().kernel(), ElementsAre(7));
   EXPECT_TRUE(With("layer[conv1].conv.window.kernel=[]").layer(0).conv().window().kernel().empty());
   EXPECT_THAT(With("evaluate.metric=[accuracy,loss]").evaluate().metric(), ElementsAre("accuracy", "loss"));
+  EXPECT_THAT(With("evaluate.metric=[\"accuracy\", \"loss\"]").evaluate().metric(), ElementsAre("accuracy", "loss"));
+  EXPECT_THAT(With("dataset[train].field[image].idx.path=[\"a,b.idx\", \"c\\n.idx\"]").dataset(0).field(0).idx().path(),
+              ElementsAre("a,b.idx", "c\n.idx"))
+      << "quoted as in a job's text";
   JobSpec adam = With("train.optimizer={adam { lr: 0.5 }}");
   EXPECT_FALSE(adam.train().optimizer().has_sgd());
   EXPECT_EQ(adam.train().optimizer().adam().lr(), 0.5);
@@ -100,6 +104,9 @@ TEST(SpecSetterTest, RefusesValuesOfTheWrongType) {
   EXPECT_THAT(Refusal("train.drop_last=yes"), HasSubstr("'yes' is not true or false"));
   EXPECT_THAT(Refusal("kind=FIT"), HasSubstr("one of KIND_UNSPECIFIED, TRAIN, PREDICT"));
   EXPECT_THAT(Refusal("layer[0].conv.window.kernel=[3,x]"), HasSubstr("'x' is not a whole number"));
+  EXPECT_THAT(Refusal("evaluate.metric=[\"loss]"),
+              HasSubstr("evaluate.metric: '[\"loss]' is no list of texts; right would be [a,b] or [\"a\",\"b\"]"));
+  EXPECT_THAT(Refusal("evaluate.metric=[\"a\"] metrics: [\"b\"]"), HasSubstr("is no list of texts"));
   EXPECT_THAT(Refusal("train.optimizer=adam"), HasSubstr("train.optimizer: is a group of the fields sgd, adam"));
   EXPECT_THAT(Refusal("train.optimizer={adam { rate: 1 }}"), HasSubstr("\"rate\""));
 }
