@@ -11,6 +11,7 @@
 #include "coordinator/decisions/cluster_report.h"
 #include "coordinator/decisions/memory_need.h"
 #include "coordinator/decisions/user_limits.h"
+#include "coordinator/placement/assignment.h"
 #include "coordinator/placement/rank_programs.h"
 #include "coordinator/placement/shared_output.h"
 
@@ -29,6 +30,14 @@ std::string LabelsText(const Resources& resources) {
   }
   std::sort(labels.begin(), labels.end());
   return absl::StrJoin(labels, " ");
+}
+
+// " with disk=ssd, zone=a"; "" where any worker may run the job.
+std::string WithLabels(const Resources& resources) {
+  std::vector<std::string> labels;
+  for (const auto& [label, value] : resources.node_label()) labels.push_back(absl::StrCat(label, "=", value));
+  std::sort(labels.begin(), labels.end());
+  return labels.empty() ? "" : absl::StrCat(" with ", absl::StrJoin(labels, ", "));
 }
 
 // Two jobs that may take the same slots, were all of them free, have the same text.
@@ -106,6 +115,24 @@ const SlotTotals& ClusterReport::TotalsIn(ReasonContext& context) const {
   return totals;
 }
 
+const SlotTotals& ClusterReport::TotalsFor(ReasonContext& context, const Resources& wanted) const {
+  if (wanted.node_label().empty()) return TotalsIn(context);
+  auto [found, is_new] = context.labelled.try_emplace(LabelsText(wanted));
+  SlotTotals& totals = found->second;
+  if (!is_new) return totals;
+  for (const FreeSlots& worker : parts_.workers.AllFor(wanted)) {
+    totals.slots += worker.slots;
+    totals.gpus += worker.gpus;
+    totals.gpu_workers += worker.gpus > 0 ? 1 : 0;
+    ++totals.workers;
+  }
+  for (const FreeSlots& worker : parts_.workers.FreeFor(wanted)) {
+    totals.free += worker.slots;
+    totals.free_gpus += worker.gpus;
+  }
+  return totals;
+}
+
 const std::string& ClusterReport::SharedOutputIn(ReasonContext& context, const JobSpec& spec) const {
   static const std::string* const kNothing = new std::string();
   if (!NeedsSharedOutput(spec)) return *kNothing;
@@ -135,19 +162,24 @@ const std::string& ClusterReport::MemoryIn(ReasonContext& context, const JobReco
 }
 
 std::string ClusterReport::SlotsReason(const JobRecord& job, ReasonContext& context) const {
-  const SlotTotals& totals = TotalsIn(context);
-  std::string reason = absl::StrCat("needs ", Count(job.spec.ranks(), "slot"), ", ", totals.free, " of ", totals.slots,
-                                    " free on ", Count(totals.workers, "worker"));
   const Resources& resources = job.spec.resources();
+  const SlotTotals& totals = TotalsFor(context, resources);
+  const std::string with = WithLabels(resources);
+  std::string reason = absl::StrCat("needs ", Count(job.spec.ranks(), "slot"), ", ");
+  if (totals.workers == 0) {
+    absl::StrAppend(&reason, "and no worker is there", with);
+  } else {
+    absl::StrAppend(&reason, totals.free, " of ", totals.slots, " free on ", Count(totals.workers, "worker"), with);
+  }
   if (resources.gpus() > 0) {
     absl::StrAppend(&reason, ", and ", Count(int64_t{job.spec.ranks()} * resources.gpus(), "GPU"), ", ",
                     totals.free_gpus, " of ", totals.gpus, " free on ", Count(totals.gpu_workers, "worker"));
   }
-  if (!totals.unfit.empty()) absl::StrAppend(&reason, "; ", totals.unfit);
+  const std::string& unfit = TotalsIn(context).unfit;
+  if (!unfit.empty()) absl::StrAppend(&reason, "; ", unfit);
   if (resources.max_ranks_per_node() > 0) {
     absl::StrAppend(&reason, ", at most ", resources.max_ranks_per_node(), " a node");
   }
-  for (const auto& [label, value] : resources.node_label()) absl::StrAppend(&reason, ", with ", label, "=", value);
   if (!parts_.homes.HomeOf(job).empty()) absl::StrAppend(&reason, ", on ", parts_.homes.Reason(job));
   const std::string& memory = MemoryIn(context, job);
   if (!memory.empty()) absl::StrAppend(&reason, "; ", memory);

@@ -35,6 +35,7 @@ struct SlotTotals {
 // What the reasons of many jobs that wait have in common, found out once for one answer.
 struct ReasonContext {
   std::optional<SlotTotals> totals;
+  std::map<std::string, SlotTotals> labelled;        // of the workers with certain labels, by these; no `unfit`
   std::map<std::string, std::string> shared_output;  // what CheckSharedOutput says, by all that it depends on
   std::map<std::string, std::string> memory;         // what MemoryReason says, likewise
   std::map<std::string, std::string> programs;       // what ProgramsReason says, likewise
