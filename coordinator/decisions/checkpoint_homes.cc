@@ -48,7 +48,9 @@ bool CheckpointHomes::LacksHome(const JobRecord& job) const {
 
 std::string CheckpointHomes::Reason(const JobRecord& job) const {
   if (!job.has_checkpoint) {
-    return absl::StrCat("nodes that share the output root of ", job.input_worker, ", where its weights are");
+    return absl::StrCat(
+        "nodes that share the output root of ", job.input_worker, ", where ",
+        job.spec.checkpoint().resume_from().empty() ? "its weights are" : "the checkpoints are that it resumes from");
   }
   const std::string nodes =
       absl::StrCat("nodes that share the output root of its checkpoints (", absl::StrJoin(job.home_workers, ", "), ")");
@@ -56,6 +58,23 @@ std::string CheckpointHomes::Reason(const JobRecord& job) const {
   const absl::Duration left = absl::Ceil(job.home_usable + options_.home_grace - options_.Now(), absl::Seconds(1));
   return absl::StrCat(nodes, "; without them it begins anew on others in ",
                       absl::FormatDuration(std::max(absl::Seconds(1), left)));
+}
+
+void CheckpointHomes::BeginWhereItResumesFrom(JobRecord& job) const {
+  const std::string& folder = job.spec.checkpoint().resume_from();
+  if (folder.empty()) return;
+  const JobRecord* latest = nullptr;
+  for (const JobRecord* other : jobs_.All()) {
+    if (!other->has_checkpoint || other->home_workers.empty() || other->spec.checkpoint().dir() != folder) continue;
+    if (latest == nullptr || other->number > latest->number) latest = other;
+  }
+  if (latest == nullptr || !workers_.AnyKnownFor(job.spec.resources(), [&](const FreeSlots& worker) {
+        return OutputRootOf(worker).ToString() == latest->home;
+      })) {
+    return;
+  }
+  job.input_worker = latest->home_workers.front();
+  if (!IsOfOneWorker(latest->home)) job.input_root = latest->home;
 }
 
 void CheckpointHomes::Settle(JobRecord& job) {

@@ -1,7 +1,7 @@
 // Where the checkpoints of jobs are: with a job's home, the workers that share the output root of its last attempt.
 // Only they can go on from there, so the job waits for them; it leaves them when others could have taken it for long
-// and they could not. A job without checkpoints whose weights are below an output root waits for nodes that share that
-// one, for as long as it takes.
+// and they could not. A job without checkpoints whose weights are below an output root, or that resumes from those of
+// another job, waits for nodes that share that root, for as long as it takes.
 //
 //   CheckpointHomes homes(options, jobs, workers, outbox);
 //   homes.Settle(job);                    // an attempt starts: its workers are the job's home
@@ -45,6 +45,9 @@ class CheckpointHomes {
   // What the job waits for, for people.
   std::string Reason(const JobRecord& job) const;
 
+  // Call it for a new job: if it resumes from the folder of a job that has checkpoints (checkpoint.resume_from), it
+  // runs where these are, as long as a worker is there that sees them.
+  void BeginWhereItResumesFrom(JobRecord& job) const;
   // Call it when an attempt starts, with its workers in job.attempt.holders.
   void Settle(JobRecord& job);
   // Call it when a rank's progress or end shows that there is a checkpoint.
@@ -60,7 +63,8 @@ class CheckpointHomes {
   void ForgivePause(absl::Duration pause);
 
  private:
-  // The OutputRoot, as text, where its weights are; "" where it has none there.
+  // The OutputRoot, as text, where its weights are, or the checkpoints that it resumes from; "" where it has none
+  // there.
   std::string InputHomeOf(const JobRecord& job) const;
   bool CouldStartOn(const JobRecord& job, const std::string& home, const std::vector<FreeSlots>& workers) const;
   void Leave(JobRecord& job);

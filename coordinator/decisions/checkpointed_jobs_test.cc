@@ -296,6 +296,40 @@ TEST_F(CheckpointedJobsTest, AJobWithoutACheckpointMayRunAnywhere) {
   EXPECT_THAT(Kinds(job), Not(Contains("begins_anew"))) << "there was nothing to lose";
 }
 
+TEST_F(CheckpointedJobsTest, AJobThatResumesFromAnothersCheckpointsRunsWhereTheseAre) {
+  ConnectOn(1, "worker-0", "one");
+  const std::string first = Submit(Checkpointed("first", 1));
+  Ready(1, first, 0);
+  SaysCheckpoint(1, first, 40);
+  ConnectOn(2, "worker-1", "two");
+  JobSpec spec = Spec("second", 1);
+  spec.mutable_checkpoint()->set_resume_from("first/ckpt");
+  const std::string second = Submit(spec);
+  EXPECT_EQ(Job(second).state(), PENDING) << "worker-1 does not see them";
+  EXPECT_THAT(Job(second).reason(), HasSubstr("nodes that share the output root of worker-0, where the checkpoints are "
+                                              "that it resumes from"));
+  ConnectOn(3, "worker-2", "one");
+  EXPECT_EQ(WorkerOf(second, 0), "worker-2");
+}
+
+TEST_F(CheckpointedJobsTest, AJobWhoseFolderNoNodeIsKnownToSeeRunsAnywhere) {
+  ConnectOn(1, "worker-0", "one");
+  const std::string first = Submit(Checkpointed("first", 1));
+  Ready(1, first, 0);
+  SaysCheckpoint(1, first, 40);
+  ConnectOn(2, "worker-1", "two", /*slots=*/2);
+  JobSpec spec = Spec("second", 1);
+  spec.mutable_checkpoint()->set_resume_from("of-no-job/ckpt");
+  EXPECT_EQ(WorkerOf(Submit(spec), 0), "worker-1") << "somebody may have copied it there";
+  Ended(1, first, 0, "");
+  Cleared(1, first);
+  ASSERT_EQ(Job(first).state(), SUCCEEDED);
+  service_->WorkerDisconnected(1, "gone");
+  Pass(140, {2});
+  spec.mutable_checkpoint()->set_resume_from("first/ckpt");
+  EXPECT_EQ(WorkerOf(Submit(spec), 0), "worker-1") << "those who saw it are gone";
+}
+
 TEST_F(CheckpointedJobsTest, AnOutputRootThatAnswersLateStaysTheHome) {
   ConnectOn(1, "worker-0", "");
   JobSpec spec = Restarted("net", 1);

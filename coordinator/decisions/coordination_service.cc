@@ -104,7 +104,9 @@ void CoordinationService::Withdraw(const std::vector<StoredSubmission>& submissi
 
 absl::StatusOr<Submitted> CoordinationService::Submit(NewJob job) {
   absl::StatusOr<Submitted> submitted = submissions_.Submit(std::move(job));
-  if (submitted.ok() && !submitted->existed) Schedule();
+  if (!submitted.ok() || submitted->existed) return submitted;
+  if (JobRecord* made = jobs_.Find(submitted->job_id)) homes_.BeginWhereItResumesFrom(*made);
+  Schedule();
   return submitted;
 }
 
