@@ -24,9 +24,12 @@ absl::StatusOr<JobSpec> TrainedSpec(const CommandOptions& options, const std::st
   const bool of_checkpoint = derive.best || derive.step > 0;
   if (of_checkpoint) derive.from_job = id;
   if (!of_checkpoint && described.job().state() != SUCCEEDED) {
-    return absl::FailedPreconditionError(absl::StrCat(id, " is ", StateName(described.job().state()),
-                                                      ": its model is there once it has succeeded; --best or --step N"
-                                                      " takes one of its checkpoints"));
+    const JobState state = described.job().state();
+    const bool has_checkpoints = !described.spec().checkpoint().dir().empty();
+    return absl::FailedPreconditionError(
+        absl::StrCat(id, " is ", StateName(state),
+                     IsFinalState(state) ? " and has published no model" : ": its model is there once it has succeeded",
+                     has_checkpoints ? "; --best or --step N takes one of its checkpoints" : ""));
   }
   if (!of_checkpoint && !described.replaced_by().empty()) {
     return absl::FailedPreconditionError(absl::StrCat("the model of ", id, " is no more: ", described.replaced_by(),

@@ -17,6 +17,7 @@
 namespace adjoin {
 namespace {
 
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
 constexpr int kSamples = 6, kInputs = 3, kOutputs = 2;
@@ -70,6 +71,13 @@ TEST_F(DerivedCommandTest, PredictionsAndMetricsAgree) {
   EXPECT_EQ(Cli({"submit", file, "--set", "train.steps=100000000", "--set", "checkpoint.dir=other"}).out, "job-1\n");
   EXPECT_THAT(Refusal({"predict", "job-1"}), HasSubstr("its model is there once it has succeeded"));
   ASSERT_EQ(Cli({"cancel", "job-1"}).exit_code, 0);
+  EXPECT_EQ(Cli({"follow", "job-1"}).exit_code, 103);
+  EXPECT_THAT(Refusal({"predict", "job-1"}), HasSubstr("job-1 is cancelled and has published no model; --best or"));
+  // One that never runs, as there are two slots.
+  EXPECT_EQ(Cli({"submit", file, "--set", "ranks=3", "--unset", "checkpoint", "--unset", "output_dir"}).out, "job-2\n");
+  EXPECT_THAT(Refusal({"predict", "job-2"}), EndsWith("job-2 is pending: its model is there once it has succeeded\n"));
+  ASSERT_EQ(Cli({"cancel", "job-2"}).exit_code, 0);
+  EXPECT_THAT(Refusal({"predict", "job-2"}), EndsWith("job-2 is cancelled and has published no model\n"));
   const LocalCluster::CliResult trained = Cli({"submit", file, "-f"});
   ASSERT_EQ(trained.exit_code, 0) << trained.out << trained.err;
 
