@@ -317,10 +317,14 @@ TEST_F(CheckpointedJobsTest, AJobWhoseFolderNoNodeIsKnownToSeeRunsAnywhere) {
   const std::string first = Submit(Checkpointed("first", 1));
   Ready(1, first, 0);
   SaysCheckpoint(1, first, 40);
-  ConnectOn(2, "worker-1", "two", /*slots=*/2);
+  ConnectOn(2, "worker-1", "two");
   JobSpec spec = Spec("second", 1);
   spec.mutable_checkpoint()->set_resume_from("of-no-job/ckpt");
-  EXPECT_EQ(WorkerOf(Submit(spec), 0), "worker-1") << "somebody may have copied it there";
+  const std::string second = Submit(spec);
+  EXPECT_EQ(WorkerOf(second, 0), "worker-1") << "somebody may have copied it there";
+  Ready(2, second, 0);
+  Ended(2, second, 0, "");
+  Cleared(2, second);
   Ended(1, first, 0, "");
   Cleared(1, first);
   ASSERT_EQ(Job(first).state(), SUCCEEDED);
