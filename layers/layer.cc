@@ -36,9 +36,9 @@ at::Tensor LayerModule::Move(const std::string& role, const at::Tensor& x, Tape&
 at::Tensor LayerModule::Parameter(const std::string& role, Tape& tape) const {
   auto parameter = context_.parameters.find(role);
   if (parameter == context_.parameters.end()) return at::Tensor();
+  const std::unique_ptr<Movement::Pending> started = context_.roles->TakeStarted(role);
   const std::shared_ptr<Movement> movement = MovementOf(role);
   if (movement == nullptr) return parameter->second;
-  const std::unique_ptr<Movement::Pending> started = context_.roles->TakeStarted(role);
   return started != nullptr ? started->Wait(tape) : movement->Apply(parameter->second, tape);
 }
 
@@ -51,7 +51,7 @@ void LayerModule::StartParameters(Tape& tape) {
 
 bool LayerModule::MovesParameters() const {
   return std::any_of(context_.parameters.begin(), context_.parameters.end(),
-                     [this](const auto& parameter) { return Moves(parameter.first); });
+                     [this](const auto& parameter) { return context_.roles->Starts(parameter.first); });
 }
 
 RandomStream LayerModule::Draws(uint64_t purpose) const {

@@ -92,7 +92,7 @@ class LayerModule {
   // computes. Collective; with gradients, or without, as that Forward. Throws StatusException (what a movement fails
   // with).
   void StartParameters(Tape& tape);
-  // Whether that moves anything.
+  // Whether that starts anything: what comes from another pipeline stage is not started. The same on all ranks.
   bool MovesParameters() const;
 
   // The largest tensor that has gone into or come out of Input and Output since the start, in elements.
@@ -113,7 +113,8 @@ class LayerModule {
 
   // Return what the local kernel reads of input `index` and of parameter `role`, and what others read of its result.
   // Each runs the movement of its role on all ranks; call them once per Forward, in this order. That of a parameter may
-  // have been started before Forward, so Parameter is called with gradients on or off as Forward is.
+  // have been started before Forward: each Forward calls Parameter for each parameter that the rule moves, with
+  // gradients on or off as Forward is, and moves it in no other way. Else the pass fails, kInternal.
   at::Tensor Input(const std::vector<at::Tensor>& inputs, int index, Tape& tape);
   at::Tensor Parameter(const std::string& role, Tape& tape) const;  // undefined where the layer has none
   at::Tensor Output(const at::Tensor& y, Tape& tape);

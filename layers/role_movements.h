@@ -33,13 +33,16 @@ class RoleMovements {
   // `required`: it has to be used although nothing moves.
   void Add(const std::string& role, std::shared_ptr<Movement> movement = nullptr, bool required = false);
 
-  // The role's movement; null where nothing moves. Throws StatusException, kInternal, for a role that is not known.
+  // The role's movement; null where nothing moves. Throws StatusException, kInternal, for a role that is not known, and
+  // for one in which something was started that TakeStarted has not returned.
   const std::shared_ptr<Movement>& Use(const std::string& role);
 
   bool Moves(const std::string& role) const;
 
-  // Starts the role's movement, unless it sends ahead: its Start may wait for ranks that come much later. It is not
-  // used thereby. Throws StatusException: as Movement::Start.
+  // Whether Start starts anything: the role has a movement, and that does not send ahead. The Start of one that does
+  // may wait for ranks that come much later.
+  bool Starts(const std::string& role) const;
+  // Starts the role's movement; it is not used thereby. Throws StatusException: as Movement::Start.
   void Start(const std::string& role, const at::Tensor& x, Tape& tape);
   // Returns what was started in the role, once; null where nothing was.
   std::unique_ptr<Movement::Pending> TakeStarted(const std::string& role);
@@ -47,7 +50,8 @@ class RoleMovements {
   bool HasStarted() const;
   void DropStarted();
 
-  // Errors: kInternal, naming a role that moves something, or is required, and that Use has not been called for.
+  // Errors: kInternal, naming a role that moves something, or is required, and that Use has not been called for; or one
+  // in which something was started that TakeStarted has not returned.
   absl::Status CheckUsed() const;
 
  private:

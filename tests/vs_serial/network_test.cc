@@ -5,9 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/zeros.h>
@@ -164,6 +166,79 @@ TEST(NetworkTest, ARoleThatTheRuleDoesNotNameIsRefused) {
 TEST(NetworkTest, ARoleThatTheLayerDoesNotUseIsNamed) {
   ExpectError(Forward("train", WithOddConv("", "bias"), Nothing), absl::StatusCode::kInternal,
               "layer \"y\" did not use the role \"bias\" in its forward pass, but its rule names it");
+}
+
+// A linear layer that does something else than reading its weight with Parameter.
+class WeightLayer : public LayerModule {
+ public:
+  enum class Does { kMovesIt, kStartsIt, kReadsItOnce };
+  WeightLayer(LayerContext context, Does does) : LayerModule(std::move(context)), does_(does) {}
+  at::Tensor Forward(const std::vector<at::Tensor>& inputs, Tape& tape) override {
+    const at::Tensor x = Input(inputs, 0, tape);
+    const at::Tensor home = context().parameters.at(kRoleWeight);
+    at::Tensor weight;
+    switch (does_) {
+      case Does::kMovesIt: weight = Move(kRoleWeight, home, tape); break;
+      case Does::kStartsIt: weight = StartMove(kRoleWeight, home, tape)->Wait(tape); break;
+      case Does::kReadsItOnce:
+        if (passes_++ == 0) weight = Parameter(kRoleWeight, tape);
+        break;
+    }
+    return Output(weight.defined() ? x.matmul(weight.t()) : at::zeros(context().compute_shape, at::kDouble), tape);
+  }
+
+ private:
+  const Does does_;
+  int passes_ = 0;
+};
+
+// Each rank has some of the samples and of the weights; those of "b" are on their way before it runs.
+TEST(NetworkTest, ALayerThatDoesNotReadWhatWasStartedForItIsNamed) {
+  const auto plan = PlanOf(R"(name: "chain" kind: TRAIN ranks: 2
+layout { name: "rows" partition: [2, 1] }
+layer { name: "a" input: "x" x: "rows" linear { out_features: 4 bias: false } }
+layer { name: "b" home: SHARDED linear { out_features: 4 bias: false } }
+loss { kind: "mse" input: "b" target: "t" }
+dataset { name: "data" field { name: "x" idx { path: "x" } shape: [4] }
+  field { name: "t" idx { path: "t" } shape: [4] } }
+train { dataset: "data" batch: 4 steps: 1 optimizer { sgd { lr: 0.1 } } }
+precision { compute: "float64" }
+)",
+                           {{"data", 4}});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  using Does = WeightLayer::Does;
+  const std::string moves =
+      "layer \"b\" moves its parameter of the role \"weight\" itself; right is that each Forward "
+      "reads it with Parameter, once";
+  const std::map<Does, std::string> expected = {
+      {Does::kMovesIt, moves},
+      {Does::kStartsIt, moves},
+      {Does::kReadsItOnce,
+       "layer \"b\" did not read its parameter of the role \"weight\" in this forward pass; right is "
+       "that each Forward reads it with Parameter, once"}};
+  for (const auto& [does, message] : expected) {
+    LayerRegistry registry = BuiltinLayers();
+    const LayerRegistry builtin = BuiltinLayers();
+    registry.Register("linear",
+                      [&builtin, does = does](LayerContext context) -> absl::StatusOr<std::unique_ptr<LayerModule>> {
+                        if (context.plan.name() != "b") return builtin.Build(std::move(context));
+                        return std::make_unique<WeightLayer>(std::move(context), does);
+                      });
+    const std::vector<absl::Status> statuses =
+        RunRanksCollect(2, TransportKind::kInMemory, 1, [&](Transport& transport) -> absl::Status {
+          HostMemory memory;
+          Communicator communicator(&transport, &memory, {});
+          ADJOIN_ASSIGN_OR_RETURN(Parameters parameters, Parameters::Create(*plan, transport.rank()));
+          ADJOIN_ASSIGN_OR_RETURN(auto network, Network::Create(*plan, "train", &communicator, &parameters, registry));
+          const Tensors fields = {{"x", at::zeros({2, 4}, at::kDouble)}, {"t", at::zeros({2, 4}, at::kDouble)}};
+          for (int pass = 0; pass < 2; ++pass) {
+            Tape tape;
+            ADJOIN_RETURN_IF_ERROR(network->Forward(fields, tape).status());
+          }
+          return absl::OkStatus();
+        });
+    for (const absl::Status& status : statuses) ExpectError(status, absl::StatusCode::kInternal, message);
+  }
 }
 
 TEST(ComparisonTest, NoticesAWrongValueAndAMissingName) {
