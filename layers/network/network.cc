@@ -206,14 +206,16 @@ void Network::State::StartParameters(int index, Tape& tape) {
 
 // The parameters of the layer that comes next travel while this one computes, one layer ahead and no more: what has
 // come takes memory. In the backward pass their gradients travel while that of this layer runs, and are there only
-// then, so the sums of these come before them here. Returns whether there are any.
+// then, so the sums of these come before them here. Layers that are computed again first run without gradients, and
+// read these parameters where they are used when they run again: nothing of them travels back past this layer. Returns
+// whether the sums of the next layers are on the tape.
 bool Network::State::StartAhead(const LayerStretch& next, Tape& tape) {
   if (!layers[next.first]->MovesParameters()) return false;
-  StartSumsInBackward(next.first, next.end, tape);
-  // Layers that are computed again first run without gradients.
-  const at::AutoGradMode with_grad(at::GradMode::is_enabled() && next.again == nullptr);
+  const bool travels_back = next.again == nullptr;
+  if (travels_back) StartSumsInBackward(next.first, next.end, tape);
+  const at::AutoGradMode with_grad(at::GradMode::is_enabled() && travels_back);
   StartParameters(next.first, tape);
-  return true;
+  return travels_back;
 }
 
 // A pass that has failed waits for nothing that it has started ahead. The other ranks, which would wait for this one,

@@ -415,7 +415,7 @@ void StepSimulation::RunBackward() {
   bool late = false;  // the sums of the stretch after wait for gradients that travel
   for (size_t n = stretches_.size(); n-- > 0;) {
     const LayerStretch& stretch = stretches_[n];
-    const bool ahead = n > 0 && layers_[stretch.first].moves_parameters;
+    const bool ahead = n > 0 && stretch.again == nullptr && layers_[stretch.first].moves_parameters;
     if (stretch.again != nullptr) {
       const std::vector<GradientAhead> travelled = std::exchange(gradients_ahead_, {});
       RunAgain(*stretch.again, gradients);
