@@ -88,6 +88,8 @@ struct Network::State {
   void StartSumsInBackward(int first, int end, Tape& tape);
   void StartParameters(int index, Tape& tape);
   bool StartAhead(const LayerStretch& next, Tape& tape);
+  std::string NameOf(int layer) const { return absl::StrCat("layer \"", program.layer(layer).name(), "\""); }
+  absl::Status FailureOf(const std::string& running) const;
   void DropStarted(const absl::Status& why);
   absl::Status RunLayer(int index, std::vector<at::Tensor>& values, Tape& tape);
   void RunAgainLater(const RecomputedRun& run, std::vector<at::Tensor>& values, Tape& tape);
@@ -218,6 +220,18 @@ bool Network::State::StartAhead(const LayerStretch& next, Tape& tape) {
   return travels_back;
 }
 
+// What the exception being handled says. Errors of movements and of layers name what has failed themselves.
+absl::Status Network::State::FailureOf(const std::string& running) const {
+  try {
+    throw;
+  } catch (const StatusException& error) {
+    return error.status();
+  } catch (...) {
+    const absl::Status status = StatusFromCurrentException();
+    return absl::Status(status.code(), absl::StrCat(running, " on rank ", rank, ": ", status.message()));
+  }
+}
+
 // A pass that has failed waits for nothing that it has started ahead. The other ranks, which would wait for this one,
 // are told why.
 void Network::State::DropStarted(const absl::Status& why) {
@@ -252,15 +266,19 @@ void Network::State::RunAgainLater(const RecomputedRun& run, std::vector<at::Ten
   const auto pass = [this, &run](const std::vector<at::Tensor>& inputs, Tape& inner) {
     std::vector<at::Tensor> own(program.value_size());
     for (size_t i = 0; i < inputs.size(); ++i) own[run.inputs[i]] = inputs[i];
+    int running = run.first;
     try {
       for (int i = run.first; i < run.end; ++i) {
-        if (i + 1 < run.end) StartParameters(i + 1, inner);
+        running = i + 1;
+        if (running < run.end) StartParameters(running, inner);
+        running = i;
         ThrowIfError(RunLayer(i, own, inner));
         ForgetAfter(i, own);
       }
     } catch (...) {
-      DropStarted(StatusFromCurrentException());
-      throw;
+      const absl::Status why = FailureOf(NameOf(running));
+      DropStarted(why);
+      throw StatusException(why);
     }
     std::vector<at::Tensor> outputs;
     for (uint32_t output : run.outputs) outputs.push_back(own[output]);
@@ -413,9 +431,13 @@ absl::StatusOr<Network::Result> Network::Run(std::vector<at::Tensor> values, Tap
   try {
     for (size_t n = 0; n < stretches.size(); ++n) {
       const LayerStretch& stretch = stretches[n];
-      running = absl::StrCat("layer \"", state_->program.layer(stretch.first).name(), "\"");
       if (!sums_started) state_->StartSumsInBackward(stretch.first, stretch.end, tape);
-      sums_started = n + 1 < stretches.size() && state_->StartAhead(stretches[n + 1], tape);
+      sums_started = false;
+      if (n + 1 < stretches.size()) {
+        running = state_->NameOf(stretches[n + 1].first);
+        sums_started = state_->StartAhead(stretches[n + 1], tape);
+      }
+      running = state_->NameOf(stretch.first);
       if (stretch.again != nullptr) {
         state_->RunAgainLater(*stretch.again, values, tape);
         continue;
@@ -426,14 +448,10 @@ absl::StatusOr<Network::Result> Network::Run(std::vector<at::Tensor> values, Tap
     }
     running = "the losses";
     state_->AddLosses(values, tape, result);
-  } catch (const StatusException& error) {
-    state_->DropStarted(error.status());
-    return error.status();
   } catch (...) {
-    absl::Status status = StatusFromCurrentException();
-    status = absl::Status(status.code(), absl::StrCat(running, " on rank ", state_->rank, ": ", status.message()));
-    state_->DropStarted(status);
-    return status;
+    const absl::Status why = state_->FailureOf(running);
+    state_->DropStarted(why);
+    return why;
   }
   if (keep_values) {
     for (int i = 0; i < state_->program.value_size(); ++i) {

@@ -5,21 +5,26 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/zeros.h>
+#include <c10/util/Exception.h>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "base/status_macros.h"
 #include "layers/builtin/builtin_layers.h"
+#include "layers/layer.h"
 #include "layers/network/layer_clock.h"
 #include "layers/network/network.h"
 #include "layers/network/parameters.h"
+#include "layers/registry.h"
 #include "primitives/comm/communicator.h"
 #include "primitives/comm/local_memory.h"
 #include "primitives/comm/span_recorder.h"
@@ -54,13 +59,14 @@ struct Calls {
   std::string forward, backward;
 };
 
-absl::Status RunRank(const Plan& plan, const Tensors& whole, Transport& transport, Calls& calls) {
+absl::Status RunRank(const Plan& plan, const Tensors& whole, Transport& transport, Calls& calls,
+                     const LayerRegistry& registry = BuiltinLayers()) {
   SpanRecorder recorder;
   HostMemory memory;
   Communicator communicator(&transport, &memory, {});
   ADJOIN_ASSIGN_OR_RETURN(Parameters parameters, Parameters::Create(plan, transport.rank()));
   parameters.Initialise(plan.spec().seed());
-  ADJOIN_ASSIGN_OR_RETURN(auto network, Network::Create(plan, "train", &communicator, &parameters, BuiltinLayers()));
+  ADJOIN_ASSIGN_OR_RETURN(auto network, Network::Create(plan, "train", &communicator, &parameters, registry));
   ADJOIN_ASSIGN_OR_RETURN(const Tensors fields, LocalFields(plan.program(0), whole, transport.rank()));
   recorder.Start(/*most_spans=*/1000);
   communicator.set_recorder(&recorder);
@@ -151,6 +157,49 @@ train { dataset: "data" batch: 4 steps: 1 optimizer { sgd { lr: 0.1 } } }
   for (const absl::Status& status : statuses) {
     EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange) << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr("on rank 1: index 12"));
+  }
+}
+
+// Fails on rank 1 as LibTorch does, whose errors name neither layer nor rank.
+class FailingLayer : public LayerModule {
+ public:
+  using LayerModule::LayerModule;
+  at::Tensor Forward(const std::vector<at::Tensor>& inputs, Tape& tape) override {
+    TORCH_CHECK(context().rank != 1, "no such kernel");
+    return Output(Input(inputs, 0, tape), tape);
+  }
+};
+
+// Likewise where the layer, and the one whose weight travels, are computed again in the backward pass.
+TEST(ParametersAheadTest, AnErrorOfLibTorchIsToldWithItsLayerAndRank) {
+  LayerRegistry registry = BuiltinLayers();
+  registry.Register("activation", [](LayerContext context) -> absl::StatusOr<std::unique_ptr<LayerModule>> {
+    return std::make_unique<FailingLayer>(std::move(context));
+  });
+  for (const char* mark : {"", "recompute: true"}) {
+    SCOPED_TRACE(mark);
+    const auto plan = PlanOf(absl::StrReplaceAll(R"(name: "chain" kind: TRAIN ranks: 2 seed: 1
+layout { name: "rows" partition: [2, 1] }
+layer { name: "l0" input: "x" x: "rows" linear { out_features: 6 } }
+layer { name: "l1" MARK activation { fn: "relu" } }
+layer { name: "l2" MARK home: SHARDED linear { out_features: 5 } }
+loss { kind: "mse" input: "l2" target: "t" }
+dataset { name: "data" field { name: "x" idx { path: "x" } shape: [4] }
+  field { name: "t" idx { path: "t" } shape: [5] } }
+train { dataset: "data" batch: 4 steps: 1 optimizer { sgd { lr: 0.1 } } }
+)",
+                                                 {{"MARK", mark}}),
+                             {{"data", 4}});
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    const Tensors whole = {{"x", at::zeros({4, 4}, at::kFloat)}, {"t", at::zeros({4, 5}, at::kFloat)}};
+    Calls calls[2];
+    const auto run = [&](Transport& transport) {
+      return RunRank(*plan, whole, transport, calls[transport.rank()], registry);
+    };
+    for (const absl::Status& status : RunRanksCollect(2, TransportKind::kInMemory, 1, run)) {
+      EXPECT_EQ(status.code(), absl::StatusCode::kInternal) << status;
+      EXPECT_THAT(std::string(status.message()), HasSubstr("layer \"l1\" on rank 1: no such kernel"));
+    }
   }
 }
 
