@@ -97,7 +97,6 @@ absl::Status AddParameters(PlanGeometry& geometry, const Plan& plan, const Progr
     const LayerSizes::Shape block = home->LocalShape(rank);
     local.parameter.push_back({.index = use.index(),
                                .copied = op != nullptr || home->dtype() != local.sizes.type,
-                               .moved = op != nullptr,
                                .moved_bytes = op != nullptr ? BytesOf(read->LocalShape(rank), read->dtype()) : 0,
                                .home_bytes = BytesOf(block, home->dtype()),
                                .home_elements = BoundedProduct(block)});

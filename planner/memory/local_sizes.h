@@ -41,7 +41,6 @@ struct LocalSizes {
   struct Parameter {
     uint32_t index = 0;       // in Plan.parameter; buffers are left out
     bool copied = false;      // by a movement, or to another type
-    bool moved = false;       // by a movement
     int64_t moved_bytes = 0;  // of what that brings, in the parameter's own type
     int64_t home_bytes = 0;   // of this rank's block
     int64_t home_elements = 0;

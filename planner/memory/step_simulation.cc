@@ -11,7 +11,6 @@
 #include "planner/memory/local_sizes.h"
 #include "planner/memory/tensor_bytes.h"
 #include "planner/plan/gradient_buckets.h"
-#include "planner/plan/pipeline_stages.h"
 #include "primitives/geometry/layout.h"
 
 namespace adjoin {
@@ -38,15 +37,20 @@ absl::Status StepSimulation::PrepareLayer(int index) {
   step.output = value_bytes_[layer.output()];
   step.output_moved = OperatorOf(program_, layer, kRoleOutput) != nullptr;
   step.needs_grad = program_.value(layer.output()).needs_grad();
-  for (size_t i = 0; i < local.parameter.size(); ++i) {
+  for (const ParameterUse& use : layer.parameter()) {
+    const OperatorPlan* op = OperatorOf(program_, layer, use.role());
+    const bool starts = op != nullptr && !(stages_.has_value() && stages_->Between(*op));
+    step.starts_parameters = step.starts_parameters || starts;
+    if (plan_.parameter(use.index()).buffer()) continue;  // local.parameter has none
+    const size_t i = step.parameter.size();
     step.parameter.push_back({.bytes = BytesOf(local.sizes.parameter[i], local.sizes.type),
                               .home = local.parameter[i].home_bytes,
                               .copied = local.parameter[i].copied,
-                              .moves = local.parameter[i].moved,
+                              .moves = op != nullptr,
+                              .starts = starts,
                               .moved = local.parameter[i].moved_bytes,
-                              .trained = !plan_.parameter(local.parameter[i].index).frozen(),
-                              .index = local.parameter[i].index});
-    step.moves_parameters = step.moves_parameters || local.parameter[i].moved;
+                              .trained = !plan_.parameter(use.index()).frozen(),
+                              .index = use.index()});
   }
   step.memory = MemoryOf(layer, local.sizes);
   layers_.push_back(std::move(step));
@@ -93,14 +97,14 @@ absl::Status StepSimulation::PrepareSums() {
 // What is sent from one stage to another stays until it has been sent, and the rank goes on meanwhile.
 absl::Status StepSimulation::PrepareStages() {
   if (!program_.training() || plan_.spec().train().microbatches_in_flight() <= 1) return absl::OkStatus();
-  ADJOIN_ASSIGN_OR_RETURN(const PipelineStages stages, PipelineStages::Of(plan_));
-  microbatches_ = stages.in_flight(rank_);
+  ADJOIN_ASSIGN_OR_RETURN(stages_, PipelineStages::Of(plan_));
+  microbatches_ = stages_->in_flight(rank_);
   const auto add = [this](const Distribution& side) {
     const int64_t bytes = BytesOf(side.View(rank_).shape, side.dtype());
     sent_ahead_ = std::min(kMostBytes, sent_ahead_ + BoundedProduct({bytes, kMostSentAhead}));
   };
   for (const OperatorPlan& op : program_.op()) {
-    if (!stages.Between(op)) continue;
+    if (!stages_->Between(op)) continue;
     ADJOIN_ASSIGN_OR_RETURN(const OperatorEnds ends, DistributionsOf(op));
     add(ends.from);
     if (op.differentiable()) add(ends.to);
@@ -109,6 +113,7 @@ absl::Status StepSimulation::PrepareStages() {
 }
 
 absl::Status StepSimulation::Prepare() {
+  ADJOIN_RETURN_IF_ERROR(PrepareStages());
   for (const ValuePlan& value : program_.value()) {
     ADJOIN_ASSIGN_OR_RETURN(const Layout* layout, geometry_.LayoutOf(value.layout()));
     int64_t bytes = BytesOf(layout->LocalShape(rank_), layout->dtype());
@@ -124,7 +129,6 @@ absl::Status StepSimulation::Prepare() {
   ADJOIN_ASSIGN_OR_RETURN(recomputed_, RecomputedRuns(program_));
   stretches_ = StretchesOf(program_, recomputed_);
   kept_inputs_.resize(recomputed_.size());
-  ADJOIN_RETURN_IF_ERROR(PrepareStages());
   has_gradient_.assign(plan_.parameter_size(), plan_.spec().train().microbatches() > 1);
   read_last_ = ReadLast(program_);
   return absl::OkStatus();
@@ -199,10 +203,10 @@ StepSimulation::Tensor StepSimulation::Forward(Step& step, const std::vector<Ten
 }
 
 void StepSimulation::StartParameters(int layer) {
-  if (!layers_[layer].moves_parameters) return;
+  if (!layers_[layer].starts_parameters) return;
   ledger_.Enter(absl::StrCat("forward pass of \"", layers_[layer].name, "\""));
   for (Parameter& parameter : layers_[layer].parameter) {
-    if (parameter.moves) parameter.ahead = NewTensor(parameter.moved, MemoryPart::kActivations, layer);
+    if (parameter.starts) parameter.ahead = NewTensor(parameter.moved, MemoryPart::kActivations, layer);
   }
 }
 
@@ -283,7 +287,7 @@ void StepSimulation::Backward(Step& step, std::vector<Tensor>& gradients, bool a
     Tensor gradient = of_parameters[i];
     if (parameter.copied) {
       const Tensor home = NewTensor(parameter.home, MemoryPart::kGradients, step.layer);
-      if (ahead && parameter.moves) {
+      if (ahead && parameter.starts) {
         gradients_ahead_.push_back({gradient, home, parameter.index});
         continue;
       }
@@ -415,7 +419,7 @@ void StepSimulation::RunBackward() {
   bool late = false;  // the sums of the stretch after wait for gradients that travel
   for (size_t n = stretches_.size(); n-- > 0;) {
     const LayerStretch& stretch = stretches_[n];
-    const bool ahead = n > 0 && stretch.again == nullptr && layers_[stretch.first].moves_parameters;
+    const bool ahead = n > 0 && stretch.again == nullptr && layers_[stretch.first].starts_parameters;
     if (stretch.again != nullptr) {
       const std::vector<GradientAhead> travelled = std::exchange(gradients_ahead_, {});
       RunAgain(*stretch.again, gradients);

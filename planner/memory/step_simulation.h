@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "planner/memory/layer_memory.h"
 #include "planner/memory/local_sizes.h"
 #include "planner/memory/memory_ledger.h"
+#include "planner/plan/pipeline_stages.h"
 #include "proto/plan.pb.h"
 
 namespace adjoin {
@@ -45,8 +47,9 @@ class StepSimulation {
     int64_t bytes = 0;    // where the kernel reads it
     int64_t home = 0;     // of this rank's block
     bool copied = false;  // by a movement, or to another type
-    bool moves = false;   // on any rank; starts while the layer before computes
-    int64_t moved = 0;    // what that brings this rank
+    bool moves = false;   // on any rank
+    bool starts = false;  // and does so while the layer before computes
+    int64_t moved = 0;    // what that brings this rank, in the parameter's own type
     bool trained = false;
     uint32_t index = 0;    // in Plan.parameter
     Tensor ahead = kNone;  // that has been started
@@ -60,7 +63,7 @@ class StepSimulation {
     int64_t computed = 0;  // bytes of what the kernel returns
     int64_t output = 0;    // bytes after the movement of the output
     bool output_moved = false;
-    bool moves_parameters = false;  // on any rank
+    bool starts_parameters = false;  // on any rank, while the layer before computes
     bool needs_grad = false;
     LayerMemory memory;
     std::vector<Tensor> kept;  // by the graph, in the step that runs
@@ -105,6 +108,7 @@ class StepSimulation {
   const int rank_;
   PlanGeometry& geometry_;
   MemoryLedger& ledger_;
+  std::optional<PipelineStages> stages_;  // of a training program with several micro-batches in flight
   std::vector<Step> layers_, losses_;
   std::vector<int64_t> value_bytes_;
   std::vector<std::vector<uint32_t>> read_last_;

@@ -19,6 +19,7 @@
 #include "planner/memory/local_sizes.h"
 #include "planner/memory/tensor_bytes.h"
 #include "planner/plan/gradient_buckets.h"
+#include "planner/plan/pipeline_stages.h"
 #include "planner/time/rank_rates.h"
 #include "primitives/geometry/layout.h"
 #include "primitives/geometry/window_edges.h"
@@ -101,7 +102,7 @@ class Timeline {
     std::vector<CostModel::KernelSeconds> seconds;       // by rank that is looked at
     std::vector<CostModel::KernelSeconds> edge_seconds;  // of the kernels on the edges; none: no edges
     std::vector<uint32_t> before, edges, after;          // operators, in order
-    std::set<uint32_t> parameters;                       // those of `before` that move parameters
+    std::set<uint32_t> parameters;                       // those of `before` that move parameters ahead
     std::vector<double> began = {};                      // when these were started; empty: they are not
     std::vector<double> adds;                            // gradients of values that several layers read
     bool needs_grad = false;
@@ -141,6 +142,7 @@ class Timeline {
   const std::vector<double> slowness_;  // by rank; empty: all are as fast
   const std::vector<int> ranks_;
   Clocks clocks_;
+  std::optional<PipelineStages> stages_;  // of a program with several micro-batches in flight
   std::vector<Step> layers_;
   std::vector<Step> losses_;
   std::vector<RecomputedRun> recomputed_;
@@ -200,7 +202,8 @@ absl::Status Timeline::Prepare(int index) {
   for (const OperatorUse& use : layer.op()) {
     const bool edge = use.role().rfind(EdgeRole(2).substr(0, EdgeRole(2).size() - 1), 0) == 0;
     (use.role() == kRoleOutput ? step.after : edge ? step.edges : step.before).push_back(use.index());
-    if (roles.count(use.role()) > 0) step.parameters.insert(use.index());
+    const bool between = stages_.has_value() && stages_->Between(program_.op(static_cast<int>(use.index())));
+    if (roles.count(use.role()) > 0 && !between) step.parameters.insert(use.index());
   }
   for (const int rank : ranks_) {
     ADJOIN_ASSIGN_OR_RETURN(const LocalSizes local, LocalSizesOf(plan_, program_, layer, rank, &geometry_));
@@ -402,6 +405,9 @@ void Timeline::Update() {
 }
 
 absl::StatusOr<StepTime> Timeline::Run() {
+  if (plan_.spec().train().microbatches_in_flight() > 1) {
+    ADJOIN_ASSIGN_OR_RETURN(stages_, PipelineStages::Of(plan_));
+  }
   for (int i = 0; i < program_.layer_size(); ++i) ADJOIN_RETURN_IF_ERROR(Prepare(i));
   ADJOIN_RETURN_IF_ERROR(PrepareLosses());
   ADJOIN_ASSIGN_OR_RETURN(recomputed_, RecomputedRuns(program_));
