@@ -95,8 +95,7 @@ absl::Status AddParameters(PlanGeometry& geometry, const Plan& plan, const Progr
     ADJOIN_ASSIGN_OR_RETURN(const Layout* read, geometry.LayoutOf(op != nullptr ? op->to() : parameter.home()));
     local.sizes.parameter.push_back(read->LocalShape(rank));
     const LayerSizes::Shape block = home->LocalShape(rank);
-    local.parameter.push_back({.index = use.index(),
-                               .copied = op != nullptr || home->dtype() != local.sizes.type,
+    local.parameter.push_back({.copied = op != nullptr || home->dtype() != local.sizes.type,
                                .moved_bytes = op != nullptr ? BytesOf(read->LocalShape(rank), read->dtype()) : 0,
                                .home_bytes = BytesOf(block, home->dtype()),
                                .home_elements = BoundedProduct(block)});

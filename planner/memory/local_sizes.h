@@ -39,13 +39,12 @@ struct LocalSizes {
   std::vector<DType> input_type;
   std::vector<bool> moved;  // by input: by a movement, or copied for a boundary
   struct Parameter {
-    uint32_t index = 0;       // in Plan.parameter; buffers are left out
     bool copied = false;      // by a movement, or to another type
-    int64_t moved_bytes = 0;  // of what that brings, in the parameter's own type
+    int64_t moved_bytes = 0;  // of what a movement brings, in the parameter's own type
     int64_t home_bytes = 0;   // of this rank's block
     int64_t home_elements = 0;
   };
-  std::vector<Parameter> parameter;  // as sizes.parameter
+  std::vector<Parameter> parameter;  // as sizes.parameter: of a layer's parameters, without buffers
 };
 
 // The movement that a layer makes in a role; null where nothing moves.

@@ -156,10 +156,11 @@ StepSimulation::Tensor StepSimulation::Forward(Step& step, const std::vector<Ten
   }
   std::vector<Tensor> parameters;
   for (Parameter& parameter : step.parameter) {
-    const Tensor ahead = std::exchange(parameter.ahead, kNone);
-    const bool as_it_came = ahead != kNone && parameter.moved == parameter.bytes;  // else in another type
-    if (parameter.copied) parameters.push_back(as_it_came ? ahead : made(parameter.bytes));
-    if (ahead != kNone && !as_it_came) ledger_.Drop(ahead);
+    Tensor came = std::exchange(parameter.ahead, kNone);
+    if (came == kNone && parameter.cast()) came = made(parameter.moved);
+    const bool as_it_came = came != kNone && !parameter.cast();
+    if (parameter.copied) parameters.push_back(as_it_came ? came : made(parameter.bytes));
+    if (parameter.cast()) ledger_.Drop(came);
   }
   std::vector<Tensor> more;
   if (step.memory.keeps > 0) more.push_back(made(step.memory.keeps));
@@ -285,6 +286,11 @@ void StepSimulation::Backward(Step& step, std::vector<Tensor>& gradients, bool a
     const Parameter& parameter = step.parameter[i];
     if (!parameter.trained) continue;
     Tensor gradient = of_parameters[i];
+    if (parameter.cast()) {
+      // It is sent in the parameter's own type.
+      const Tensor sent = NewTensor(parameter.moved, MemoryPart::kGradients, step.layer);
+      ledger_.Drop(std::exchange(gradient, sent));
+    }
     if (parameter.copied) {
       const Tensor home = NewTensor(parameter.home, MemoryPart::kGradients, step.layer);
       if (ahead && parameter.starts) {

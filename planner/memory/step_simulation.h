@@ -53,6 +53,8 @@ class StepSimulation {
     bool trained = false;
     uint32_t index = 0;    // in Plan.parameter
     Tensor ahead = kNone;  // that has been started
+    // Whether the kernel reads it in another type than it moves in.
+    bool cast() const { return moves && moved != bytes; }
   };
   struct Step {  // a layer or a loss
     std::string name;

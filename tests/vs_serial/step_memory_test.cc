@@ -50,14 +50,26 @@ absl::StatusOr<int64_t> Predicted(const Plan& plan) {
   return predicted;
 }
 
-// Weights that travel, each while the layer before computes, and their gradients: they are most of the memory.
-StepNetwork Shards() {
+// Weights that travel, each while the layer before computes, and their gradients: they are most of the memory. They
+// travel in float32, whatever they are computed with.
+StepNetwork Shards(const std::string& precision) {
   std::string layers;
   for (int i = 0; i < 5; ++i) {
     absl::StrAppend(&layers, "layer { name: \"l", i, "\" ", i == 0 ? "input: \"x\" x: \"grid\" " : "",
                     "home: SHARDED linear { bias: false out_features: ", i < 4 ? 512 : 8, " } }\n");
   }
-  return {"shards", layers, "l4", {512}, {"[1, 1]", "[2, 1]", "[4, 1]"}, "l1", {8}, 8};
+  const double off = precision == "bfloat16" ? 0.2 : 0.02;
+  return {.name = absl::StrCat("shards ", precision),
+          .layers = layers,
+          .last = "l4",
+          .shape = {512},
+          .partitions = {"[1, 1]", "[2, 1]", "[4, 1]"},
+          .loss = "l1",
+          .target = {8},
+          .batch = 8,
+          .precision = precision,
+          .below = off,
+          .above = std::max(off, 0.05)};
 }
 
 TEST(StepMemoryTest, IsWhatTheAllocatorCounts) {
@@ -67,7 +79,7 @@ TEST(StepMemoryTest, IsWhatTheAllocatorCounts) {
   // What layers/conv/convolution_kernel.h pads is not predicted: planners do not know of which release workers are.
   const double padded = OneDnnLeavesBlocksOpen() ? 0.3 : 0;
   std::vector<StepNetwork> networks = StepNetworks();
-  networks.push_back(Shards());
+  for (const char* precision : {"float32", "bfloat16"}) networks.push_back(Shards(precision));
   for (const StepNetwork& c : networks) {
     // LibTorch asks the processor, not oneDNN, whether oneDNN computes in bfloat16.
     if (!HasWideVectors() && ProcessorHasWideVectors() && absl::StrContains(c.name, "bfloat16")) continue;
