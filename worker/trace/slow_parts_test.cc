@@ -106,6 +106,30 @@ class Recording {
 
 double Equal(int, int) { return 1; }
 
+// Two ranks work for 1, send each other a message that takes 5, seem to wait until 5 for the other's being ready, which
+// each is only then, and work for 2 after they have what was sent: until 8. If rank 1 worked for 4 at first, rank 0
+// would have its message at 9.
+TEST(StepReplayTest, WaitsThatWouldWaitForEachOtherTakeAsLongAsTheyDid) {
+  std::vector<RecordedStep> steps(2);
+  for (int rank = 0; rank < 2; ++rank) {
+    const int peer = 1 - rank;
+    const auto sent = static_cast<uint64_t>(1 + rank), received = static_cast<uint64_t>(1 + peer);
+    steps[static_cast<size_t>(rank)].ops = std::vector<StepOp>{
+        {.part = 0, .ns = 1 * kMs},
+        {.kind = StepOp::Kind::kSend, .peer = peer, .flow = sent, .bytes = 8, .ns = 1 * kMs},
+        {.kind = StepOp::Kind::kAwaitReady, .peer = peer, .flow = sent, .waited = 4 * kMs, .ns = 5 * kMs},
+        {.kind = StepOp::Kind::kReady, .peer = peer, .flow = received, .bytes = 8, .ns = 5 * kMs},
+        {.kind = StepOp::Kind::kReceive, .peer = peer, .flow = received, .bytes = 8, .waited = 1 * kMs, .ns = 6 * kMs},
+        {.part = 1, .ns = 2 * kMs}};
+  }
+  const StepGraph graph(steps);
+  EXPECT_NEAR(graph.Replay(), 0.008, 1e-12);
+  EXPECT_NEAR(graph.Replay({.work = {{}, {0.004, 0, 0, 0, 0, 0.002}}}), 0.011, 1e-12);
+  EXPECT_EQ(graph.ops(0)[2].kind, StepOp::Kind::kWork);
+  EXPECT_NEAR(graph.ops(0)[2].work, 0.004, 1e-12);
+  EXPECT_EQ(graph.ops(1)[2].kind, StepOp::Kind::kAwaitReady);
+}
+
 TEST(StepReplayTest, FollowsWhatIsWaitedFor) {
   Recording step(3);
   step.Work(0, 0, 10 * kMs);

@@ -85,13 +85,22 @@ StepGraph::StepGraph(const std::vector<RecordedStep>& steps) : ops_(steps.size()
                              .seconds = std::max(0.0, Seconds(ends.receive->ns - ends.send->ns)),
                              .waited = ends.receive->waited != 0});
       }
-      ops_[rank].push_back({.kind = op.kind, .message = ends.message, .after = after});
+      ops_[rank].push_back(
+          {.kind = op.kind, .message = ends.message, .after = after, .waited = awaits ? Seconds(op.waited) : 0});
     }
   }
   ReplaceUnknown(messages_);
+  std::vector<Place> passed_by;
+  Run(Change(), passed_by);
+  for (const auto& [rank, index] : passed_by) ops_[rank][index] = {.work = ops_[rank][index].waited};
 }
 
 double StepGraph::Replay(const Change& change) const {
+  std::vector<Place> none;
+  return Run(change, none);
+}
+
+double StepGraph::Run(const Change& change, std::vector<Place>& passed_by) const {
   using Kind = StepOp::Kind;
   constexpr double kNotYet = -1;
   struct Event {
@@ -109,6 +118,22 @@ double StepGraph::Replay(const Change& change) const {
   const auto happens = [&ready](Event& event, double at) {
     event.at = at;
     if (event.waiting >= 0) ready.push_back(std::exchange(event.waiting, -1));
+  };
+  const auto pass_by = [&] {
+    std::size_t first = ops_.size();
+    for (std::size_t rank = 0; rank < ops_.size(); ++rank) {
+      if (next[rank] == ops_[rank].size()) continue;
+      const Kind kind = ops_[rank][next[rank]].kind;
+      const bool awaits = kind == Kind::kAwaitReady || kind == Kind::kAwaitTaken;
+      if (awaits && (first == ops_.size() || now[rank] < now[first])) first = rank;
+    }
+    if (first == ops_.size()) return;
+    const Op& op = ops_[first][next[first]];
+    MessageEvents& of = events[static_cast<std::size_t>(op.message)];
+    (op.kind == Kind::kAwaitReady ? of.ready : of.taken).waiting = -1;
+    now[first] += op.waited;
+    passed_by.emplace_back(first, next[first]++);
+    ready.push_back(static_cast<int>(first));
   };
   double end = 0;
   while (!ready.empty()) {
@@ -139,6 +164,7 @@ double StepGraph::Replay(const Change& change) const {
       if (receive) happens(of.taken, now[at]);
     }
     end = std::max(end, now[at]);
+    if (ready.empty()) pass_by();
   }
   return end;
 }
