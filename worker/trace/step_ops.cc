@@ -153,9 +153,12 @@ class StepMaker {
     return {.kind = kind, .peer = peer, .flow = flow, .waited = waited, .ns = clock_.OnRank0(spans_[wait_].end)};
   }
 
+  // What the rank became ready for after the wait stands after it.
   void EndWait() {
     waited_ = 0;
     over_.reset();
+    ops_.insert(ops_.end(), ready_.begin(), ready_.end());
+    ready_.clear();
   }
 
   void FlushWork() {
@@ -183,7 +186,13 @@ class StepMaker {
           over_ = point.span;
         }
         break;
-      case Point::What::kReady: AddMessage(StepOp::Kind::kReady, point, /*waited=*/0); break;
+      case Point::What::kReady:
+        if (waited_ > 0 && !waiting_) {
+          ready_.push_back(MessageOp(StepOp::Kind::kReady, point, /*waited=*/0));
+        } else {
+          AddMessage(StepOp::Kind::kReady, point, /*waited=*/0);
+        }
+        break;
       case Point::What::kSend:
         AwaitRoom(span);
         AddMessage(StepOp::Kind::kSend, point, /*waited=*/0);
@@ -196,14 +205,18 @@ class StepMaker {
   }
 
   void AddMessage(StepOp::Kind kind, const Point& point, int64_t waited) {
-    const Span& span = spans_[point.span];
     FlushWork();
-    ops_.push_back({.kind = kind,
-                    .peer = span.peer,
-                    .flow = FlowOf(point.span),
-                    .bytes = span.bytes,
-                    .waited = waited,
-                    .ns = clock_.OnRank0(point.at)});
+    ops_.push_back(MessageOp(kind, point, waited));
+  }
+
+  StepOp MessageOp(StepOp::Kind kind, const Point& point, int64_t waited) const {
+    const Span& span = spans_[point.span];
+    return {.kind = kind,
+            .peer = span.peer,
+            .flow = FlowOf(point.span),
+            .bytes = span.bytes,
+            .waited = waited,
+            .ns = clock_.OnRank0(point.at)};
   }
 
   using OperatorKey = std::pair<int32_t, Direction>;
@@ -218,6 +231,7 @@ class StepMaker {
   std::map<std::tuple<OperatorKey, int32_t, uint16_t, int64_t>, uint64_t> sent_;  // by peer, slot and generation, too
   std::set<std::pair<OperatorKey, int32_t>> received_from_;                       // by peer, too
   std::vector<StepOp> ops_;
+  std::vector<StepOp> ready_;  // of kind kReady, since the end of a wait of which it is not known what ended it
   int64_t last_;
   bool waiting_ = false;
   std::size_t wait_ = 0;             // the last one's span

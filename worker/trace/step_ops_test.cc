@@ -85,6 +85,22 @@ TEST(StepOpsTest, AWaitBeforeASendIsForRoom) {
   EXPECT_EQ(step.ops[7].flow, step.ops[2].flow) << "generation 5";
 }
 
+// The rank waits from 1 to 4 for a message, which it takes in a little later, and before that makes room for another
+// one. That it does after the wait.
+TEST(StepOpsTest, WhatARankIsReadyForAfterAWaitStandsAfterIt) {
+  const int64_t us = 1000;
+  const std::vector<Span> spans = {
+      {.kind = SpanKind::kStep, .index = 7, .begin = At(0), .end = At(9)},
+      {.kind = SpanKind::kReceive, .index = 9, .peer = 1, .bytes = 64, .begin = At(0), .end = At(4) + 20 * us},
+      {.kind = SpanKind::kWait, .index = 9, .peer = 1, .begin = At(1), .end = At(4)},
+      {.kind = SpanKind::kReceive, .index = 8, .peer = 2, .bytes = 32, .begin = At(4) + 10 * us, .end = At(7)},
+      {.kind = SpanKind::kWait, .index = 8, .peer = 2, .begin = At(6), .end = At(7)},
+  };
+  EXPECT_EQ(TextOf(StepOf(spans, /*rank=*/0, ClockAlignment())),
+            "ready for 64 at 0, work -2 1, receive 64 at 4 waited 3, ready for 32 at 4, work -2 1, "
+            "receive 32 at 7 waited 1, work -2 2, ");
+}
+
 // Rank 0 computes for 1, sends, and waits until that is over, then computes for 3. Rank 1 computes for 4 before it is
 // ready; moving takes 1: until 5, and 8 in all. If rank 1 computed for 2, the message would be over at 3, and all at 6.
 TEST(StepOpsTest, AWaitUntilAMessageIsOverIsForItsReceiver) {
