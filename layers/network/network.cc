@@ -16,7 +16,9 @@
 #include "base/status_macros.h"
 #include "layers/network/gradient_sync.h"
 #include "layers/network/layer_clock.h"
+#include "layers/network/layer_roles.h"
 #include "layers/network/local_reads.h"
+#include "layers/network/local_values.h"
 #include "layers/network/loss_term.h"
 #include "layers/network/operators.h"
 #include "layers/network/running_layer.h"
@@ -26,7 +28,6 @@
 #include "layers/rules/layout_proto.h"
 #include "layers/rules/program_order.h"
 #include "layers/rules/recomputed_runs.h"
-#include "layers/rules/roles.h"
 #include "layers/step_checks.h"
 #include "planner/plan/pipeline_stages.h"
 #include "primitives/geometry/box.h"
@@ -36,7 +37,6 @@
 #include "primitives/status_exception.h"
 #include "primitives/tensor_device.h"
 #include "primitives/to_device.h"
-#include "primitives/torch_dtype.h"
 
 namespace adjoin {
 namespace {
@@ -61,8 +61,7 @@ struct Network::State {
   Communicator* communicator = nullptr;
   std::shared_ptr<StepChecks> checks = std::make_shared<StepChecks>();
   std::vector<std::shared_ptr<Movement>> movements;  // by index in ProgramPlan.op
-  std::vector<std::vector<int64_t>> value_shape;     // local, per value
-  std::vector<at::ScalarType> value_dtype;
+  LocalValues local;
   std::vector<std::unique_ptr<LayerModule>> layers;
   std::vector<std::shared_ptr<RoleMovements>> roles;  // by layer
   std::vector<LossTerm> losses;
@@ -82,8 +81,9 @@ struct Network::State {
 
   absl::StatusOr<std::unique_ptr<LayerModule>> BuildLayer(const Plan& plan, int index, const Parameters& parameters,
                                                           const LayerRegistry& registry);
-  absl::StatusOr<std::shared_ptr<RoleMovements>> RolesOf(const Plan& plan, const LayerPlan& layer) const;
-  absl::StatusOr<std::vector<at::Tensor>> TakeFields(const std::map<std::string, at::Tensor>& fields) const;
+  absl::StatusOr<std::vector<at::Tensor>> TakeFields(const std::map<std::string, at::Tensor>& fields) const {
+    return local.TakeFields(program, fields, device);
+  }
   void ForgetAfter(int layer, std::vector<at::Tensor>& values) const;
   void StartSumsInBackward(int first, int end, Tape& tape);
   void StartParameters(int index, Tape& tape);
@@ -124,7 +124,7 @@ absl::StatusOr<std::unique_ptr<LayerModule>> Network::State::BuildLayer(const Pl
     context.input_shapes.emplace_back(shape.begin(), shape.end());
   }
   ADJOIN_ASSIGN_OR_RETURN(context.reads, LocalReadsOf(program, layer, rank, device));
-  ADJOIN_ASSIGN_OR_RETURN(context.roles, RolesOf(plan, layer));
+  ADJOIN_ASSIGN_OR_RETURN(context.roles, RolesOf(plan, layer, movements));
   roles.push_back(context.roles);
   for (const ParameterUse& use : layer.parameter()) {
     const std::string& name = plan.parameter(use.index()).name();
@@ -139,55 +139,6 @@ absl::StatusOr<std::unique_ptr<LayerModule>> Network::State::BuildLayer(const Pl
     context.parameter_boxes[use.role()] = layout.BoxOf(rank);
   }
   return registry.Build(std::move(context));
-}
-
-// Knows the layer's inputs, its output, its parameters and what its rule moves.
-absl::StatusOr<std::shared_ptr<RoleMovements>> Network::State::RolesOf(const Plan& plan, const LayerPlan& layer) const {
-  auto roles = std::make_shared<RoleMovements>(absl::StrCat("layer \"", layer.name(), "\""));
-  for (int i = 0; i < layer.input_size(); ++i) roles->Add(InputRole(i));
-  roles->Add(kRoleOutput);
-  for (const std::string& role : layer.role()) roles->Add(role);
-  for (const ParameterUse& use : layer.parameter()) {
-    // A layer may leave its own state alone, as batch normalisation does in evaluation.
-    roles->Add(use.role(), nullptr, /*required=*/!plan.parameter(use.index()).buffer());
-  }
-  for (const OperatorUse& use : layer.op()) {
-    if (use.index() >= movements.size()) {
-      return absl::InvalidArgumentError(absl::StrCat("layer \"", layer.name(), "\": role \"", use.role(),
-                                                     "\" names operator ", use.index(), " of ", movements.size()));
-    }
-    roles->Add(use.role(), movements[use.index()]);
-  }
-  return roles;
-}
-
-absl::StatusOr<std::vector<at::Tensor>> Network::State::TakeFields(
-    const std::map<std::string, at::Tensor>& fields) const {
-  std::vector<at::Tensor> values(program.value_size());
-  for (int i = 0; i < program.value_size(); ++i) {
-    const ValuePlan& value = program.value(i);
-    if (value.field().empty()) continue;
-    auto found = fields.find(value.name());
-    if (found == fields.end() || !found->second.defined()) {
-      return absl::InvalidArgumentError(absl::StrCat("program \"", program.name(), "\" on rank ", rank,
-                                                     ": no data for \"", value.name(), "\", field \"", value.field(),
-                                                     "\""));
-    }
-    const at::Tensor& tensor = found->second;
-    if (tensor.sizes() != at::IntArrayRef(value_shape[i]) || tensor.scalar_type() != value_dtype[i]) {
-      return absl::InvalidArgumentError(absl::StrCat("program \"", program.name(), "\" on rank ", rank, ": data for \"",
-                                                     value.name(), "\" is ", at::toString(tensor.scalar_type()), " ",
-                                                     ShapeText(tensor.sizes()), ", expected ",
-                                                     at::toString(value_dtype[i]), " ", ShapeText(value_shape[i])));
-    }
-    if (tensor.device() != device) {
-      return absl::InvalidArgumentError(absl::StrCat("program \"", program.name(), "\" on rank ", rank, ": data for \"",
-                                                     value.name(), "\" is on ", tensor.device().str(), ", expected ",
-                                                     device.str()));
-    }
-    values[i] = tensor;
-  }
-  return values;
 }
 
 // The sums whose gradients are complete when the backward pass is through these layers, which run after this call.
@@ -248,10 +199,10 @@ absl::Status Network::State::RunLayer(int index, std::vector<at::Tensor>& values
   at::Tensor output = layers[index]->Forward(inputs, tape);
   ADJOIN_RETURN_IF_ERROR(roles[index]->CheckUsed());
   // Rule and builder are written apart; here they must agree, or a later movement would mix up cells.
-  if (output.sizes() != at::IntArrayRef(value_shape[layer.output()])) {
+  if (output.sizes() != at::IntArrayRef(local.shape(layer.output()))) {
     return absl::InternalError(absl::StrCat("layer \"", layer.name(), "\" on rank ", rank, " returned shape ",
                                             ShapeText(output.sizes()), "; the plan says ",
-                                            ShapeText(value_shape[layer.output()])));
+                                            ShapeText(local.shape(layer.output()))));
   }
   int64_t& peak = peak_elements[layer.name()];
   peak = std::max({peak, output.numel(), layers[index]->peak_elements()});
@@ -373,15 +324,7 @@ absl::StatusOr<std::unique_ptr<Network>> Network::Create(const Plan& plan, const
     ADJOIN_ASSIGN_OR_RETURN(std::shared_ptr<Movement> movement, CreateMovement(op, communicator, sends_ahead));
     state.movements.push_back(std::move(movement));
   }
-  for (const ValuePlan& value : state.program.value()) {
-    ADJOIN_ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(value.layout()));
-    state.value_shape.push_back(layout.LocalShape(state.rank));
-    if (value.has_read()) {
-      ADJOIN_ASSIGN_OR_RETURN(const OperatorEnds ends, DistributionsOf(value.read()));
-      state.value_shape.back() = ends.to.View(state.rank).shape;
-    }
-    state.value_dtype.push_back(ScalarTypeOf(layout.dtype()));
-  }
+  ADJOIN_ASSIGN_OR_RETURN(state.local, LocalValues::Of(state.program, state.rank));
   for (int i = 0; i < state.program.layer_size(); ++i) {
     const LayerPlan& layer = state.program.layer(i);
     ADJOIN_ASSIGN_OR_RETURN(auto module, state.BuildLayer(plan, i, *parameters, registry));
