@@ -88,7 +88,8 @@ class GradientSync {
   std::vector<Sum> sums_;
   std::deque<int> in_flight_;  // in the order of their starts
   // While ranks compare executions (JobSpec.compare_executions), a comparison moves nothing else on: with sums in
-  // flight, which differ between ranks, two ranks could wait for each other.
+  // flight, which differ between ranks, two ranks could wait for each other. Parameters that travel ahead do not: their
+  // starts and waits are in one order on all ranks.
   bool one_at_a_time_ = false;
   int64_t bytes_in_flight_ = 0;
   int64_t bytes_per_step_ = 0;
