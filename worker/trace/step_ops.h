@@ -17,7 +17,7 @@
 namespace adjoin {
 
 struct StepOp {
-  enum class Kind : int32_t {
+  enum class Kind : int64_t {
     kWork,
     kSend,
     kReceive,
@@ -29,6 +29,7 @@ struct StepOp {
   static constexpr int32_t kData = -1;   // reading the batch
   static constexpr int32_t kOther = -2;  // optimizer, sums, losses; waiting for what is no message
 
+  // No gaps between the fields: ranks send it as it lies in memory.
   Kind kind = Kind::kWork;
   int32_t part = kOther;  // of work
   int32_t peer = -1;      // of a message

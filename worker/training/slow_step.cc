@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "absl/time/time.h"
 #include "absl/types/span.h"
@@ -82,6 +83,7 @@ absl::StatusOr<std::optional<SlowParts>> SlowStep::AfterStep() {
   if (messages_.rank() != 0) {
     const Head head = {mine.begin, mine.end, mine.ops.size(), recorded.dropped};
     ADJOIN_RETURN_IF_ERROR(messages_.Send(0, &head, sizeof(head)));
+    static_assert(std::has_unique_object_representations_v<StepOp>, "it is sent as it lies in memory, without gaps");
     ADJOIN_RETURN_IF_ERROR(messages_.Send(0, mine.ops.data(), mine.ops.size() * sizeof(StepOp)));
     return std::nullopt;
   }
