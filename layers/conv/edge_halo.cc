@@ -21,12 +21,6 @@ bool IsCentred(const Window::Options& window) {
          2 * window.pad_lo == window.dilation * (window.kernel - 1);
 }
 
-// The kernel adds the zeros around a dim that is not cut.
-bool IsPaddedAlike(const Window::Options& window) {
-  return window.boundary == Boundary::kZeros && !window.ceil_mode && window.pad_lo == window.pad_hi &&
-         window.pad_lo >= 0;
-}
-
 // Whether each part of `x` has `stride` inputs for each output of its part of `y`.
 bool IsCutInSteps(const Layout& x, const Layout& y, int dim, int64_t stride) {
   const std::vector<int64_t>& inputs = x.Boundaries(dim);
@@ -61,6 +55,7 @@ absl::StatusOr<std::vector<MovementNeed>> EdgeMovements(const Layout& x, const s
     const Window* window = entry->second.As<Window>();
     if (window == nullptr) return none;
     if (x.Parts(dim) == 1 && y.Parts(dim) == 1) {
+      // The kernel adds the zeros around a dim that is not cut.
       if (!IsPaddedAlike(window->options())) return none;
       continue;
     }

@@ -39,15 +39,15 @@ absl::StatusOr<std::vector<at::Tensor>> LocalValues::TakeFields(const ProgramPla
     }
     const at::Tensor& tensor = found->second;
     if (tensor.sizes() != at::IntArrayRef(shape_[i]) || tensor.scalar_type() != type_[i]) {
-      return absl::InvalidArgumentError(absl::StrCat("program \"", program.name(), "\" on rank ", rank_, ": data for \"",
-                                                     value.name(), "\" is ", at::toString(tensor.scalar_type()), " ",
-                                                     ShapeText(tensor.sizes()), ", expected ",
-                                                     at::toString(type_[i]), " ", ShapeText(shape_[i])));
+      return absl::InvalidArgumentError(absl::StrCat("program \"", program.name(), "\" on rank ", rank_,
+                                                     ": data for \"", value.name(), "\" is ",
+                                                     at::toString(tensor.scalar_type()), " ", ShapeText(tensor.sizes()),
+                                                     ", expected ", at::toString(type_[i]), " ", ShapeText(shape_[i])));
     }
     if (tensor.device() != device) {
-      return absl::InvalidArgumentError(absl::StrCat("program \"", program.name(), "\" on rank ", rank_, ": data for \"",
-                                                     value.name(), "\" is on ", tensor.device().str(), ", expected ",
-                                                     device.str()));
+      return absl::InvalidArgumentError(absl::StrCat("program \"", program.name(), "\" on rank ", rank_,
+                                                     ": data for \"", value.name(), "\" is on ", tensor.device().str(),
+                                                     ", expected ", device.str()));
     }
     values[i] = tensor;
   }

@@ -27,8 +27,8 @@ class LocalValues {
   const std::vector<int64_t>& shape(uint32_t value) const { return shape_[value]; }
 
   // Returns a tensor for each value of `program`, the one that this was made from: a field's from `fields`, by
-  // ValuePlan::name, the others undefined. Errors: kInvalidArgument for a missing field, or one of another shape or type
-  // than the plan's, or elsewhere than on `device`.
+  // ValuePlan::name, the others undefined. Errors: kInvalidArgument for a missing field, or one of another shape or
+  // type than the plan's, or elsewhere than on `device`.
   absl::StatusOr<std::vector<at::Tensor>> TakeFields(const ProgramPlan& program,
                                                      const std::map<std::string, at::Tensor>& fields,
                                                      at::Device device) const;

@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "base/amount_text.h"
 #include "base/status_macros.h"
+#include "layers/conv/edge_halo.h"
 #include "layers/rules/layer_kind.h"
 #include "layers/rules/layout_proto.h"
 #include "planner/memory/memory_ledger.h"
@@ -27,6 +28,7 @@
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/layout.h"
 #include "primitives/geometry/traffic.h"
+#include "primitives/geometry/window.h"
 
 namespace adjoin {
 namespace {
@@ -77,17 +79,9 @@ std::string ReadingText(const ReadingPlan& reading) {
 }
 
 // Returns the window of a convolution whose halo in `dim` moves as edges of the parts.
-std::string EdgeText(const WindowSpec& spec, uint32_t dim) {
-  const auto in_dim = [dim](const auto& list, int64_t absent) -> int64_t {
-    return list.empty() ? absent : list.size() == 1 ? list.Get(0) : list.Get(static_cast<int>(dim) - 2);
-  };
-  WindowPlan window;
-  window.set_kernel(in_dim(spec.kernel(), 1));
-  window.set_stride(in_dim(spec.stride(), 1));
-  window.set_dilation(in_dim(spec.dilation(), 1));
-  window.set_pad_lo(in_dim(spec.pad_lo(), 0));
-  window.set_pad_hi(window.pad_lo());
-  return KernelText(window);
+std::string EdgeText(const Conv& conv, uint32_t dim) {
+  const absl::StatusOr<Window> window = WindowOfConv(conv, static_cast<int>(dim));
+  return window.ok() ? ReadingText(ToProto(static_cast<int>(dim), *window)) : "";
 }
 
 // Returns the window of the layer's halo in `dim`: of an input, or of a movement between the layer's steps.
@@ -103,7 +97,7 @@ std::string WindowInDim(const ProgramPlan& program, const LayerPlan& layer, uint
     const bool edges = std::any_of(readings.begin(), readings.end(), [](const auto& each) { return each.has_edge(); });
     for (const ReadingPlan& reading : readings) {
       if (reading.dim() != dim) continue;
-      return edges ? EdgeText(layer.spec().conv().window(), dim) : ReadingText(reading);
+      return edges ? EdgeText(layer.spec().conv(), dim) : ReadingText(reading);
     }
   }
   return "";

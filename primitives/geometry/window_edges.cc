@@ -16,9 +16,14 @@ WindowEdges::Side SideOf(const Window& window, int64_t cells) {
 
 }  // namespace
 
+bool IsPaddedAlike(const Window::Options& window) {
+  return window.boundary == Boundary::kZeros && !window.ceil_mode && window.pad_lo == window.pad_hi &&
+         window.pad_lo >= 0;
+}
+
 std::optional<WindowEdges> EdgesOf(const Window& window) {
   const Window::Options& o = window.options();
-  if (o.boundary != Boundary::kZeros || o.ceil_mode || o.pad_lo != o.pad_hi || o.pad_lo < 0) return std::nullopt;
+  if (!IsPaddedAlike(o)) return std::nullopt;
   // The padding is all that is beside the part, so it must leave place for the part's outputs, but not for one more.
   const int64_t read = window.Reads({0, 1}).size();
   const int64_t inside = read - 2 * o.pad_lo;

@@ -15,6 +15,9 @@
 
 namespace adjoin {
 
+// Whether a kernel adds what is around a whole input by itself: zeros, as many on one side as on the other.
+bool IsPaddedAlike(const Window::Options& window);
+
 struct WindowEdges {
   // All 0 where nothing is read there.
   struct Side {
