@@ -73,6 +73,18 @@ class SessionPipelineTest : public SessionTest {
     spec_ = parsed->spec;
   }
 
+  // The first stage is cut by samples, of which the last micro-batch has fewer than ranks; the second by rows.
+  void WriteTwoStages(const std::vector<std::pair<std::string, std::string>>& changes = {}) {
+    const std::string samples = "partition: [2, 1, 1, 1] rank: [0, 1]", rows = "partition: [1, 1, 2, 1] rank: [2, 3]";
+    Write({samples, samples, rows, rows}, changes);
+    // The linear layer takes all rows.
+    spec_.mutable_layer(12)->add_x("one");
+    LayoutSpec* one = spec_.add_layout();
+    one->set_name("one");
+    for (int dim = 0; dim < 4; ++dim) one->add_partition(1);
+    one->add_rank(3);
+  }
+
   void RunWith(uint32_t in_flight, Outcome& outcome) {
     spec_.mutable_train()->set_microbatches_in_flight(in_flight);
     ASSERT_EQ(system(("rm -rf " + root_ + "out").c_str()), 0);
@@ -114,16 +126,16 @@ TEST_F(SessionPipelineTest, FourStages) {
   ExpectTheSameBits(4);
 }
 
-// The first stage is cut by samples, of which the last micro-batch has fewer than ranks; the second by rows.
 TEST_F(SessionPipelineTest, TwoStagesOfTwoRanks) {
-  const std::string samples = "partition: [2, 1, 1, 1] rank: [0, 1]", rows = "partition: [1, 1, 2, 1] rank: [2, 3]";
-  Write({samples, samples, rows, rows});
-  // The linear layer takes all rows.
-  spec_.mutable_layer(12)->add_x("one");
-  LayoutSpec* one = spec_.add_layout();
-  one->set_name("one");
-  for (int dim = 0; dim < 4; ++dim) one->add_partition(1);
-  one->add_rank(3);
+  WriteTwoStages();
+  ExpectTheSameBits(2);
+}
+
+// Weights that are cut over the ranks of their stage travel there while the layer before computes, for each micro-batch
+// and in the validation between two steps.
+TEST_F(SessionPipelineTest, WeightsThatTravelInsideAStage) {
+  WriteTwoStages({{"layer { name: \"c\" conv", "layer { name: \"c\" home: SHARDED conv"},
+                  {"epochs: 3 clip_norm", "epochs: 3 validate_on: \"set\" validate_every: 1 clip_norm"}});
   ExpectTheSameBits(2);
 }
 
