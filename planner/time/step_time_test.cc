@@ -121,13 +121,10 @@ TEST(StepTimeTest, EachMovementOfTheGraphIsACallInBothDirections) {
   EXPECT_NEAR(with->compute, without->compute, 1e-6) << "kernels have been measured with their calls";
 }
 
-// Rank 0 runs all but "a", which rank 1 runs, and the weight of "b" comes from rank 1. Where "a" stands before "b", the
-// weight travels while rank 1 computes "a", as it does where "b" comes first: rank 0 waits no longer for it.
-TEST(StepTimeTest, AWeightThatTravelsAheadIsNotWaitedFor) {
-  const std::string a = "layer { name: \"a\" input: \"x\" x: \"on1\" linear { out_features: 4 bias: false } }\n";
-  const std::string b =
-      "layer { name: \"b\" input: \"z\" x: \"on0\" home: OWNER owner: 1 linear { out_features: 4 bias: false } }\n";
-  const auto time_of = [](const std::string& first, const std::string& second) {
+// Rank 0 runs all but "a", which rank 1 runs, and the weight of "b" comes from rank 1.
+class WeightOfAnotherRankTest : public testing::Test {
+ protected:
+  StepTime TimeOf(const std::string& first, const std::string& second, const std::string& train) {
     const auto parsed =
         ParseSpec(absl::StrCat("name: \"n\" kind: TRAIN ranks: 2 layout { name: \"on0\" partition: [1, 1] rank: [0] }\n"
                                "layout { name: \"on1\" partition: [1, 1] rank: [1] }\n",
@@ -138,7 +135,8 @@ TEST(StepTimeTest, AWeightThatTravelsAheadIsNotWaitedFor) {
                                "dataset { name: \"data\" field { name: \"x\" idx { path: \"x\" } shape: [8] }\n"
                                "  field { name: \"z\" idx { path: \"z\" } shape: [8] }\n"
                                "  field { name: \"t\" idx { path: \"t\" } shape: [4] } }\n"
-                               "train { dataset: \"data\" batch: 4 steps: 1 optimizer { sgd { lr: 0.1 } } }\n"),
+                               "train { dataset: \"data\" batch: 4 steps: 1 ",
+                               train, " optimizer { sgd { lr: 0.1 } } }\n"),
                   "job");
     EXPECT_TRUE(parsed.ok()) << parsed.status();
     const auto plan = Planner::Build(parsed->spec, {{"data", 4}}, BuiltinLayerRules());
@@ -147,8 +145,25 @@ TEST(StepTimeTest, AWeightThatTravelsAheadIsNotWaitedFor) {
     EXPECT_TRUE(time.ok()) << time.status();
     EXPECT_EQ(time->rank, 0);
     return *time;
-  };
-  const StepTime before = time_of(a, b), after = time_of(b, a);
+  }
+
+  const std::string a_ = "layer { name: \"a\" input: \"x\" x: \"on1\" linear { out_features: 4 bias: false } }\n";
+  const std::string b_ =
+      "layer { name: \"b\" input: \"z\" x: \"on0\" home: OWNER owner: 1 linear { out_features: 4 bias: false } }\n";
+};
+
+// Between stages of a pipeline it does not travel ahead: behind "a", rank 0 waits in each of the two passes until rank
+// 1 has computed that, which takes 1.
+TEST_F(WeightOfAnotherRankTest, IsWaitedForBetweenStages) {
+  const std::string train = "microbatches: 2 microbatches_in_flight: 2";
+  const StepTime before = TimeOf(a_, b_, train), after = TimeOf(b_, a_, train);
+  EXPECT_GT(before.wait, after.wait + 1.9);
+}
+
+// Where "a" stands before "b", the weight travels while rank 1 computes "a", as it does where "b" comes first: rank 0
+// waits no longer for it.
+TEST_F(WeightOfAnotherRankTest, IsNotWaitedForWhereItTravelsAhead) {
+  const StepTime before = TimeOf(a_, b_, ""), after = TimeOf(b_, a_, "");
   EXPECT_NEAR(before.wait, after.wait, 1e-6);
   EXPECT_NEAR(before.step(), after.step(), 1e-6);
 }
