@@ -220,8 +220,10 @@ void Network::State::RunAgainLater(const RecomputedRun& run, std::vector<at::Ten
     int running = run.first;
     try {
       for (int i = run.first; i < run.end; ++i) {
-        running = i + 1;
-        if (running < run.end) StartParameters(running, inner);
+        if (i + 1 < run.end) {
+          running = i + 1;
+          StartParameters(running, inner);
+        }
         running = i;
         ThrowIfError(RunLayer(i, own, inner));
         ForgetAfter(i, own);

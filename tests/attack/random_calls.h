@@ -6,7 +6,7 @@
 //   RandomCalls calls(seed, aim, /*spare_others=*/false, /*oversized=*/true);
 //   client.Begin(calls.Next());               // hostile_client.h
 //
-// The same seed makes the same calls, but for the numbers of the jobs that they aim at. One thread.
+// The same seed makes the same kinds of calls; what is in them depends on which jobs are there as well. One thread.
 #ifndef ADJOIN_TESTS_ATTACK_RANDOM_CALLS_H_
 #define ADJOIN_TESTS_ATTACK_RANDOM_CALLS_H_
 

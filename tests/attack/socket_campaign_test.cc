@@ -51,8 +51,8 @@ constexpr int kNodes = 2;
 constexpr int kSlots = 8;       // of a daemon
 constexpr int kFewestJobs = 8;  // honest ones
 constexpr size_t kAtOnce = 3;   // of them
-constexpr double kJobSeconds = 300;
-constexpr absl::Duration kLongestPs = absl::Seconds(10);  // on a busy machine; the command is started for each
+constexpr double kJobSeconds = 100;
+constexpr absl::Duration kLongestPs = absl::Seconds(30);  // on a busy machine; the command is started for each
 constexpr uint64_t kHostileSlots = 2;
 // What the coordinator may use in the middle of it.
 constexpr int64_t kMostMemory = int64_t{3} << 30;

@@ -21,9 +21,10 @@ constexpr char kBusy[] = "the worker sends many files already: try again later";
 struct Exchange {
   absl::Mutex mutex;
   MonotonicCondition changed;
-  bool wanted ABSL_GUARDED_BY(mutex) = true;    // what comes next: the opened file, then each part
-  bool over ABSL_GUARDED_BY(mutex) = false;     // nothing will be wanted any more
-  bool entered ABSL_GUARDED_BY(mutex) = false;  // there was room at the file system
+  bool wanted ABSL_GUARDED_BY(mutex) = true;  // what comes next: the opened file, then each part
+  bool over ABSL_GUARDED_BY(mutex) = false;   // nothing will be wanted any more
+  // When the file system is to have answered; absent: there was no room at it yet.
+  std::optional<Deadline> answer_due ABSL_GUARDED_BY(mutex);
   int64_t bytes ABSL_GUARDED_BY(mutex) = 0;
   bool more ABSL_GUARDED_BY(mutex) = false;
   std::string part ABSL_GUARDED_BY(mutex);
@@ -53,7 +54,7 @@ bool AwaitWanted(Exchange& exchange, Deadline until) {
 }
 
 // The reading thread, which may never return from its file system. Returns why it gives no more.
-absl::Status Feed(Exchange& exchange, const std::string& root, const SendArtifact& request,
+absl::Status Feed(Exchange& exchange, const std::string& root, const SendArtifact& request, absl::Duration patience,
                   const MountCalls::Enter& enter) {
   const Deadline until = Deadline::After(kLongestUpload);
   if (absl::Status room = enter(absl::StrCat(root, "/", FolderOf(request))); !room.ok()) {
@@ -61,7 +62,7 @@ absl::Status Feed(Exchange& exchange, const std::string& root, const SendArtifac
   }
   {
     absl::MutexLock lock(&exchange.mutex);
-    exchange.entered = true;
+    exchange.answer_due = Deadline::After(patience / 2);
   }
   ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<ArtifactReader> reader, OpenArtifact(root, request));
   for (std::string part;;) {
@@ -101,8 +102,10 @@ class FedReader final : public ArtifactReader {
     };
     const WaitEnd end = WaitUnlessGone(exchange.changed, exchange.mutex, Deadline::After(patience_), given_up_, given);
     if (end == WaitEnd::kGone) return absl::CancelledError("the upload was given up");
-    if (end == WaitEnd::kExpired && !exchange.entered) return absl::ResourceExhaustedError(kBusy);
     if (end == WaitEnd::kExpired) {
+      if (!exchange.answer_due.has_value() || !exchange.answer_due->Expired()) {
+        return absl::ResourceExhaustedError(kBusy);
+      }
       return absl::DeadlineExceededError(absl::StrCat("the file system of folder '", folder_,
                                                       "' did not answer within ", absl::FormatDuration(patience_)));
     }
@@ -140,15 +143,16 @@ absl::StatusOr<std::unique_ptr<ArtifactReader>> OpenApart(MountCalls& calls, con
                                                           const SendArtifact& request, std::function<bool()> given_up,
                                                           absl::Duration patience) {
   const auto exchange = std::make_shared<Exchange>();
-  const absl::StatusOr<uint64_t> called = calls.Call(
-      [exchange, root, request](const MountCalls::Enter& enter) { return Feed(*exchange, root, request, enter); },
-      [exchange](const absl::Status& status) {
-        {
-          absl::MutexLock lock(&exchange->mutex);
-          exchange->ended = status;
-        }
-        exchange->changed.NotifyAll();
-      });
+  const absl::StatusOr<uint64_t> called =
+      calls.Call([exchange, root, request,
+                  patience](const MountCalls::Enter& enter) { return Feed(*exchange, root, request, patience, enter); },
+                 [exchange](const absl::Status& status) {
+                   {
+                     absl::MutexLock lock(&exchange->mutex);
+                     exchange->ended = status;
+                   }
+                   exchange->changed.NotifyAll();
+                 });
   if (absl::IsUnavailable(called.status())) return called.status();
   if (!called.ok()) return absl::ResourceExhaustedError(kBusy);
   auto reader = std::make_unique<FedReader>(calls, *called, exchange, FolderOf(request), std::move(given_up), patience);

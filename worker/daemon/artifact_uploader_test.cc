@@ -184,11 +184,11 @@ TEST_F(ArtifactUploaderTest, AnUploadThatFindsNoRoomIsToldSoAndLeavesItsPlace) {
   ArtifactUploader::Options options;
   options.files = {
       .of_one_mount = 1, .waiting_for_one = 3, .in_all = 4, .waiting_for_thread = 1, .time = absl::Minutes(10)};
-  options.patience = absl::Seconds(1);
+  options.patience = absl::Seconds(4);
   auto uploader = std::make_unique<ArtifactUploader>(
       root_, [&] { return uploads.channel(); }, options);
   uploader->Start(Request("first", "dead/run"));
-  EXPECT_EQ(uploads.Await("first"), "error: the file system of folder 'dead/run' did not answer within 1s");
+  EXPECT_EQ(uploads.Await("first"), "error: the file system of folder 'dead/run' did not answer within 4s");
   for (const char* id : {"second", "third", "fourth"}) {
     uploader->Start(Request(id, "dead/run"));
     EXPECT_EQ(uploads.Await(id), "error: the worker sends many files already: try again later") << id;
