@@ -1,19 +1,17 @@
 #include <algorithm>
 #include <filesystem>
-#include <functional>
 #include <iostream>
 #include <map>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/new_file.h"
 #include "base/status_macros.h"
 #include "cli/commands.h"
+#include "cli/found_data.h"
 #include "cli/rates.h"
 #include "cli/terminal.h"
 #include "planner/auto/auto_layouts.h"
@@ -26,72 +24,36 @@
 #include "planner/plan/plan_report.h"
 #include "planner/plan/plan_warnings.h"
 #include "planner/plan/planner.h"
-#include "planner/spec/field_files.h"
-#include "planner/spec/sample_shape.h"
 #include "planner/spec/spec_include.h"
 #include "planner/time/cost_model.h"
-#include "primitives/geometry/shape_text.h"
-#include "worker/data/array_file.h"
 #include "worker/samples/sample_extents.h"
-#include "worker/samples/sample_rule.h"
 
 namespace adjoin {
 namespace {
 
-// The samples of a field, or nothing where its files are not here. `extents` gets theirs where they differ.
-absl::StatusOr<std::optional<int64_t>> SamplesOf(const Field& field, const std::string& data_root,
-                                                 SampleExtents& extents) {
-  if (field.has_synthetic()) return std::optional<int64_t>(field.synthetic().samples());
-  const File* files = FilesOf(field);
-  if (files == nullptr || files->path().empty()) return std::optional<int64_t>();
-  std::optional<std::vector<int64_t>> sample_shape;
-  if (!field.shape().empty()) sample_shape.emplace(field.shape().begin(), field.shape().end());
-  int64_t samples = 0;
-  for (const std::string& path : files->path()) {
-    const std::string file = (std::filesystem::path(data_root) / path).string();
-    if (!std::filesystem::exists(file)) return std::optional<int64_t>();
-    ArrayFileOptions options;
-    options.format = SourceName(field);
-    options.object = files->object();
-    ADJOIN_ASSIGN_OR_RETURN(const ArrayHeader header, ReadArrayHeader(file, options));
-    const absl::StatusOr<int64_t> own = SamplesIn(header, sample_shape);
-    if (!own.ok()) return absl::InvalidArgumentError(absl::StrCat(file, ": ", std::string(own.status().message())));
-    samples += *own;
-    if (!HasVaryingExtents(field)) continue;
-    ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> shape, SampleShapeIn(header, *sample_shape));
-    ADJOIN_RETURN_IF_ERROR(extents.Add(field.name(), file, shape));
-  }
-  return std::optional<int64_t>(samples);
-}
-
-// Plans the network for the extents of each file.
-absl::Status CheckExtents(const JobSpec& spec, const Dataset& dataset, const SampleExtents& extents,
-                          const LayerRules& rules) {
+// Plans the network for the extents of each file of these data sets.
+absl::Status CheckExtents(const JobSpec& spec, const std::map<std::string, LargestVolume>& largest,
+                          const FoundData& data, const LayerRules& rules) {
+  if (largest.empty()) return absl::OkStatus();
   ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<ExtentCheck> check, ExtentCheck::Create(spec, rules));
-  const int64_t used = dataset.has_limit() ? std::min(extents.size(), dataset.limit()) : extents.size();
-  for (int64_t sample = 0; sample < used; ++sample) {
-    ADJOIN_RETURN_IF_ERROR(check->Check(dataset.name(), extents.FileOf(sample), extents[sample]));
+  for (const Dataset& dataset : spec.dataset()) {
+    if (largest.count(dataset.name()) == 0) continue;
+    const SampleExtents& extents = data.extents.at(dataset.name());
+    const int64_t used = dataset.has_limit() ? std::min(extents.size(), dataset.limit()) : extents.size();
+    for (int64_t sample = 0; sample < used; ++sample) {
+      ADJOIN_RETURN_IF_ERROR(check->Check(dataset.name(), extents.FileOf(sample), extents[sample]));
+    }
   }
   return absl::OkStatus();
 }
 
-// The plan as it is for the largest of the volumes: what is predicted of it is the most that the job needs. `shown`
-// gets a line that says so.
-absl::StatusOr<Plan> OfLargestVolume(const Plan& plan, const Dataset& dataset, const SampleExtents& extents,
-                                     const LayerRules& rules, std::string& shown) {
-  const auto cells = [&](int64_t sample) {
-    return std::accumulate(extents[sample].begin(), extents[sample].end(), 1.0, std::multiplies<double>());
-  };
-  const int64_t used = dataset.has_limit() ? std::min(extents.size(), dataset.limit()) : extents.size();
-  int64_t largest = 0;
-  for (int64_t sample = 1; sample < used; ++sample) {
-    if (cells(sample) > cells(largest)) largest = sample;
+// The plan as it is for the largest volumes.
+absl::StatusOr<Plan> OfLargestVolumes(Plan plan, const std::map<std::string, LargestVolume>& largest,
+                                      const LayerRules& rules) {
+  for (const auto& [dataset, volume] : largest) {
+    ADJOIN_ASSIGN_OR_RETURN(plan, PlanWithExtents(plan, dataset, volume.extents, rules));
   }
-  shown =
-      absl::StrCat("what needs volumes of data set \"", dataset.name(), "\" is shown and predicted for the largest of ",
-                   used, used == 1 ? " file, " : " files, ", ShapeText(extents[largest]), " (", extents.FileOf(largest),
-                   "); the ranks plan it for the extents of each, one after the other");
-  return PlanWithExtents(plan, dataset.name(), extents[largest], rules);
+  return plan;
 }
 
 void ShowReport(const PlanReport& report, const PlanOptions& options) {
@@ -132,33 +94,6 @@ absl::Status CheckPictureOptions(const PlanOptions& options) {
                                       " writes a picture; leave out -o, --emit and --diff, which print something else");
   }
   return absl::OkStatus();
-}
-
-// What is known of the data sets, from the files that are here.
-struct FoundData {
-  DatasetSizes sizes;
-  std::vector<std::string> unknown;
-  std::map<std::string, SampleExtents> extents;
-};
-
-absl::StatusOr<FoundData> FindData(const JobSpec& spec, const std::string& data_root) {
-  FoundData found;
-  for (const Dataset& dataset : spec.dataset()) {
-    std::optional<int64_t> samples;
-    SampleExtents extents(dataset);
-    for (const Field& field : dataset.field()) {
-      if (samples.has_value()) break;
-      if (HasVaryingExtents(dataset) && !HasVaryingExtents(field)) continue;
-      ADJOIN_ASSIGN_OR_RETURN(samples, SamplesOf(field, data_root, extents));
-    }
-    if (samples.has_value()) {
-      found.sizes[dataset.name()] = {*samples, extents.empty() ? 0 : extents.Hash()};
-      found.extents[dataset.name()] = std::move(extents);
-    } else {
-      found.unknown.push_back(dataset.name());
-    }
-  }
-  return found;
 }
 
 // Layouts for several numbers of ranks, as a table.
@@ -203,21 +138,41 @@ absl::StatusOr<int> RunAutoPlan(const LoadedSpec& loaded, const PlanOptions& opt
   ADJOIN_ASSIGN_OR_RETURN(const RanksRange range, ParseRanks(options.layouts.ranks));
   search.memory_bytes = static_cast<int64_t>(options.layouts.memory_bytes);
   const JobSpec& spec = loaded.parsed.spec;
-  if (range.first != range.last) return ShowRanks(spec, options, range, search, data.sizes, rules, model);
+  const std::map<std::string, LargestVolume> largest = LargestVolumes(spec, data);
+  search.extents = ExtentsToChooseFor(spec, largest);
+  search.locations = &loaded.parsed.locations;
+  const bool for_volumes = !search.extents.empty();
+  if (range.first != range.last) {
+    ADJOIN_ASSIGN_OR_RETURN(const int code, ShowRanks(spec, options, range, search, data.sizes, rules, model));
+    if (for_volumes) {
+      for (const auto& [dataset, volume] : largest) std::cout << "warning: " << volume.note << std::endl;
+    }
+    return code;
+  }
   search.ranks = range.first;
   search.explain = !options.layouts.emit;
   std::optional<Plan> other;
   if (!options.layouts.diff.empty()) {
     ADJOIN_ASSIGN_OR_RETURN(const LoadedSpec read, LoadSpec(options.layouts.diff, {}));
     ADJOIN_ASSIGN_OR_RETURN(other, Planner::Build(read.parsed.spec, data.sizes, rules, &read.parsed.locations));
+    if (for_volumes) {
+      ADJOIN_ASSIGN_OR_RETURN(other, OfLargestVolumes(*other, largest, rules));
+    }
   }
   ADJOIN_ASSIGN_OR_RETURN(const AutoPlan chosen, PlanAutomatically(spec, data.sizes, rules, model, search));
+  if (for_volumes) ADJOIN_RETURN_IF_ERROR(CheckExtents(chosen.spec, largest, data, rules));
   if (options.layouts.emit) {
     ADJOIN_ASSIGN_OR_RETURN(const std::string text, EmittedText(chosen.spec));
     std::cout << text << std::flush;
     return 0;
   }
   PlanReport report = MakePlanReport(chosen.plan, model);
+  if (for_volumes) {
+    ADJOIN_ASSIGN_OR_RETURN(Plan of_job, Planner::Build(chosen.spec, data.sizes, rules));
+    ReadHalosFromFiles(&of_job);
+    report.set_plan(Planner::Hash(of_job));
+    for (const auto& [dataset, volume] : largest) report.add_warning(volume.note);
+  }
   *report.mutable_search() = chosen.report;
   *report.mutable_unknown_size() = {data.unknown.begin(), data.unknown.end()};
   ADJOIN_ASSIGN_OR_RETURN(const bool written, WritePicture(chosen.plan, report, options));
@@ -244,22 +199,17 @@ absl::StatusOr<int> RunPlan(const PlanOptions& options, const LayerRules& rules)
   ADJOIN_ASSIGN_OR_RETURN(const CostModel model, ChosenModel(options.rates, options.client));
   ADJOIN_ASSIGN_OR_RETURN(const LoadedSpec loaded, LoadSpec(options.spec_file, options.changes));
   const ParsedSpec& parsed = loaded.parsed;
-  ADJOIN_ASSIGN_OR_RETURN(FoundData data, FindData(parsed.spec, options.data_root));
+  ADJOIN_ASSIGN_OR_RETURN(const FoundData data, FindData(parsed.spec, options.data_root));
   if (options.layouts.chosen) return RunAutoPlan(loaded, options, data, rules, model);
   ADJOIN_ASSIGN_OR_RETURN(Plan plan, Planner::Build(parsed.spec, data.sizes, rules, &parsed.locations));
   ReadHalosFromFiles(&plan);
   const std::string hash = Planner::Hash(plan);
-  std::vector<std::string> shown;
-  for (const Dataset& dataset : parsed.spec.dataset()) {
-    const auto extents = data.extents.find(dataset.name());
-    if (extents == data.extents.end() || extents->second.empty() || !ExtentCheck::Concerns(parsed.spec, dataset))
-      continue;
-    ADJOIN_RETURN_IF_ERROR(CheckExtents(parsed.spec, dataset, extents->second, rules));
-    ADJOIN_ASSIGN_OR_RETURN(plan, OfLargestVolume(plan, dataset, extents->second, rules, shown.emplace_back()));
-  }
+  const std::map<std::string, LargestVolume> largest = LargestVolumes(parsed.spec, data);
+  ADJOIN_RETURN_IF_ERROR(CheckExtents(parsed.spec, largest, data, rules));
+  ADJOIN_ASSIGN_OR_RETURN(plan, OfLargestVolumes(std::move(plan), largest, rules));
   PlanReport report = MakePlanReport(plan, model);
   report.set_plan(hash);
-  for (std::string& line : shown) report.add_warning(std::move(line));
+  for (const auto& [dataset, volume] : largest) report.add_warning(volume.note);
   *report.mutable_unknown_size() = {data.unknown.begin(), data.unknown.end()};
   ADJOIN_ASSIGN_OR_RETURN(const bool written, WritePicture(plan, report, options));
   if (written) return 0;

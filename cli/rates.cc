@@ -2,10 +2,15 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <system_error>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/printable_text.h"
 #include "base/status_macros.h"
+#include "cli/found_data.h"
+#include "planner/plan/extent_plan.h"
 #include "planner/time/rate_check.h"
 
 namespace adjoin {
@@ -32,6 +37,18 @@ absl::StatusOr<CostModel> ModelInFile(const std::string& path) {
   return CostModel::Create(rates);
 }
 
+void TellOfUnknownExtents(const JobSpec& spec, const VolumeExtents& known) {
+  if (spec.kind() == TRAIN) return;  // layouts are chosen for its steps
+  for (const Dataset& dataset : spec.dataset()) {
+    if (!ExtentCheck::Concerns(spec, dataset) || known.count(dataset.name()) > 0) continue;
+    std::cerr << "adjoin: the layouts are chosen for other extents than those of the volumes of data set \""
+              << PrintableText(dataset.name())
+              << "\", whose files were not read here: for 128 in place of each -1, or others that the network takes; "
+                 "`adjoin plan --auto --emit --data-root DIR` chooses for the largest file"
+              << std::endl;
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<CostModel> ChosenModel(const RateChoice& choice, const ClientOptions& coordinator) {
@@ -49,7 +66,8 @@ absl::StatusOr<CostModel> ChosenModel(const RateChoice& choice, const ClientOpti
 }
 
 absl::Status ChooseLayoutsBy(const RateChoice& choice, const ClientOptions& coordinator,
-                             const AutoLayoutOptions& layouts, const LayerRules& rules, LoadedSpec* loaded) {
+                             const AutoLayoutOptions& layouts, const std::optional<std::string>& data_root,
+                             const LayerRules& rules, LoadedSpec* loaded) {
   ADJOIN_RETURN_IF_ERROR(CheckAutoOptions(layouts));
   if (!layouts.chosen) {
     if (choice.file.empty() && !choice.of_nodes) return absl::OkStatus();
@@ -57,7 +75,15 @@ absl::Status ChooseLayoutsBy(const RateChoice& choice, const ClientOptions& coor
         absl::StrCat(choice.of_nodes ? "--measured" : "--rates", " is for layouts that are chosen: add --auto"));
   }
   ADJOIN_ASSIGN_OR_RETURN(const CostModel model, ChosenModel(choice, coordinator));
-  return ChooseLayouts(layouts, {}, rules, model, loaded);
+  const JobSpec& spec = loaded->parsed.spec;
+  FoundData data;
+  if (data_root.has_value()) {
+    // What is wrong with a file the worker tells, with the line that names it.
+    if (auto found = FindData(spec, *data_root); found.ok()) data = *std::move(found);
+  }
+  const VolumeExtents extents = ExtentsToChooseFor(spec, LargestVolumes(spec, data));
+  TellOfUnknownExtents(spec, extents);
+  return ChooseLayouts(layouts, data.sizes, extents, rules, model, loaded);
 }
 
 }  // namespace adjoin

@@ -2,6 +2,7 @@
 #ifndef ADJOIN_CLI_RATES_H_
 #define ADJOIN_CLI_RATES_H_
 
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -23,10 +24,13 @@ struct RateChoice {
 // ParseRates and of the coordinator.
 absl::StatusOr<CostModel> ChosenModel(const RateChoice& choice, const ClientOptions& coordinator);
 
-// Chooses a job's layouts by these rates, where `layouts` says so, and puts them into the spec and its source. Errors:
-// as ChosenModel and ChooseLayouts; kInvalidArgument: rates, but no layouts to choose by them.
+// Chooses a job's layouts by these rates, where `layouts` says so, and puts them into the spec and its source.
+// `data_root`: the folder of the data files; absent: they are elsewhere. Says on standard error where layouts for whole
+// volumes are chosen without their extents. Errors: as ChosenModel and ChooseLayouts; kInvalidArgument: rates, but no
+// layouts to choose by them.
 absl::Status ChooseLayoutsBy(const RateChoice& choice, const ClientOptions& coordinator,
-                             const AutoLayoutOptions& layouts, const LayerRules& rules, LoadedSpec* loaded);
+                             const AutoLayoutOptions& layouts, const std::optional<std::string>& data_root,
+                             const LayerRules& rules, LoadedSpec* loaded);
 
 }  // namespace adjoin
 

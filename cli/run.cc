@@ -287,7 +287,7 @@ absl::Status CheckOneNode(const Resources& resources, uint32_t ranks) {
 
 absl::StatusOr<int> RunHere(CommandOptions options, const RunOptions& run, const LayerRules& rules, bool redraws) {
   ADJOIN_ASSIGN_OR_RETURN(LoadedSpec loaded, LoadWithFolder(run));
-  ADJOIN_RETURN_IF_ERROR(ChooseLayoutsBy(run.rates, options.client, run.layouts, rules, &loaded));
+  ADJOIN_RETURN_IF_ERROR(ChooseLayoutsBy(run.rates, options.client, run.layouts, run.data_root, rules, &loaded));
   Submission submission;
   submission.spec_source = loaded.source.text;
   submission.spec_file = PrintableText(loaded.source.name, kMaxPathBytes);

@@ -1,4 +1,5 @@
 #include <iostream>
+#include <optional>
 
 #include "base/printable_text.h"
 #include "base/status_macros.h"
@@ -11,7 +12,8 @@ namespace adjoin {
 
 absl::StatusOr<int> RunSubmit(const CommandOptions& options, const SubmitOptions& submit, const LayerRules& rules) {
   ADJOIN_ASSIGN_OR_RETURN(LoadedSpec loaded, LoadSpec(submit.spec_file, submit.changes));
-  ADJOIN_RETURN_IF_ERROR(ChooseLayoutsBy(submit.rates, options.client, submit.layouts, rules, &loaded));
+  ADJOIN_RETURN_IF_ERROR(
+      ChooseLayoutsBy(submit.rates, options.client, submit.layouts, /*data_root=*/std::nullopt, rules, &loaded));
   return SubmitLoaded(options, submit, loaded);
 }
 

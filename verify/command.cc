@@ -56,7 +56,7 @@ absl::StatusOr<VerifyResult> RunChosen(LoadedSpec loaded, AutoLayoutOptions layo
     loaded.parsed.spec.mutable_rank_weight()->Assign(weights.begin(), weights.end());
   }
   const LayerRules& rules = options.rules != nullptr ? *options.rules : BuiltinLayerRules();
-  ADJOIN_RETURN_IF_ERROR(ChooseLayouts(layouts, {}, rules, CostModel::Default(), &loaded));
+  ADJOIN_RETURN_IF_ERROR(ChooseLayouts(layouts, {}, {}, rules, CostModel::Default(), &loaded));
   options.ranks = {ranks};
   return VerifyOne(loaded.parsed, options);
 }

@@ -56,13 +56,15 @@ absl::StatusOr<std::string> EmittedText(const JobSpec& spec) {
       text);
 }
 
-absl::Status ChooseLayouts(const AutoLayoutOptions& options, const DatasetSizes& sizes, const LayerRules& rules,
-                           const CostModel& model, LoadedSpec* loaded) {
+absl::Status ChooseLayouts(const AutoLayoutOptions& options, const DatasetSizes& sizes, const VolumeExtents& extents,
+                           const LayerRules& rules, const CostModel& model, LoadedSpec* loaded) {
   ADJOIN_RETURN_IF_ERROR(CheckAutoOptions(options));
   if (!options.chosen) return absl::OkStatus();
   AutoOptions search;
   search.pin = options.pin;
   search.explain = false;
+  search.extents = extents;
+  search.locations = &loaded->parsed.locations;
   ADJOIN_ASSIGN_OR_RETURN(const RanksRange range, ParseRanks(options.ranks));
   if (range.first != range.last) {
     return absl::InvalidArgumentError(

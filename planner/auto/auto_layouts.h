@@ -41,10 +41,10 @@ std::vector<int64_t> RanksInTable(RanksRange range);
 // The job as text, with a first line that says where its layouts are from.
 absl::StatusOr<std::string> EmittedText(const JobSpec& spec);
 
-// Chooses layouts by the rates of `model` and puts them into the spec and its source. Errors: as PlanAutomatically, and
-// of the options.
-absl::Status ChooseLayouts(const AutoLayoutOptions& options, const DatasetSizes& sizes, const LayerRules& rules,
-                           const CostModel& model, LoadedSpec* loaded);
+// Chooses layouts by the rates of `model` and puts them into the spec and its source. `extents`: as of AutoOptions.
+// Errors: as PlanAutomatically, with the lines of `loaded`, and of the options.
+absl::Status ChooseLayouts(const AutoLayoutOptions& options, const DatasetSizes& sizes, const VolumeExtents& extents,
+                           const LayerRules& rules, const CostModel& model, LoadedSpec* loaded);
 
 }  // namespace adjoin
 

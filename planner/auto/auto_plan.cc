@@ -19,6 +19,7 @@
 #include "planner/auto/pins.h"
 #include "planner/plan/file_halos.h"
 #include "planner/plan/plan_report.h"
+#include "planner/spec/whole_volumes.h"
 #include "planner/time/step_time.h"
 
 namespace adjoin {
@@ -123,12 +124,14 @@ absl::Status Chooser::Prepare() {
   if (bare_.rank_weight_size() != ranks_) bare_.clear_rank_weight();
   JobSpec alone = WithoutLayouts(job_, 1);
   alone.clear_rank_weight();
-  ADJOIN_ASSIGN_OR_RETURN(serial_, Planner::Build(alone, sizes_, rules_));
+  ADJOIN_ASSIGN_OR_RETURN(serial_, Planner::Build(alone, sizes_, rules_, options_.locations));
   if (serial_.program().empty()) return InvalidSpec("the job does nothing");
   if (limit_ > 0 && !KnowsMemory(serial_)) {
     return InvalidSpec(
         "a limit of memory (--memory, resources.memory_bytes) cannot be met for whole volumes of different"
-        " extents, whose memory is not known before; choose the layouts without one");
+        " extents, whose memory is not known before; ",
+        job_.kind() == TRAIN ? "" : "`adjoin plan` and `adjoin run` know it where the files are below --data-root; or ",
+        "choose the layouts without one");
   }
   return absl::OkStatus();
 }
@@ -140,7 +143,7 @@ absl::Status Chooser::Search(bool thrifty) {
   options.recompute = options.all_homes = thrifty;
   options.pin = pins_;
   auto search = LayoutSearch::Create(bare_, serial_, rules_, model_, std::move(options));
-  if (!search.ok()) return Located(search.status(), bare_, nullptr);
+  if (!search.ok()) return Located(search.status(), bare_, options_.locations);
   search_ = *std::move(search);
   return absl::OkStatus();
 }
@@ -435,7 +438,15 @@ absl::StatusOr<AutoPlan> Chooser::Run() {
 
 absl::StatusOr<AutoPlan> PlanAutomatically(const JobSpec& job, const DatasetSizes& sizes, const LayerRules& rules,
                                            const CostModel& model, const AutoOptions& options) {
-  return Chooser(job, sizes, rules, model, options).Run();
+  if (options.extents.empty()) return Chooser(job, sizes, rules, model, options).Run();
+  JobSpec concrete = job;
+  for (Dataset& dataset : *concrete.mutable_dataset()) {
+    const auto extents = options.extents.find(dataset.name());
+    if (extents != options.extents.end()) dataset = WithExtents(dataset, extents->second);
+  }
+  ADJOIN_ASSIGN_OR_RETURN(AutoPlan chosen, Chooser(concrete, sizes, rules, model, options).Run());
+  *chosen.spec.mutable_dataset() = job.dataset();
+  return chosen;
 }
 
 }  // namespace adjoin

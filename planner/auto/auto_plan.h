@@ -14,6 +14,7 @@
 #define ADJOIN_PLANNER_AUTO_AUTO_PLAN_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +23,7 @@
 #include "layers/rules/layer_rule.h"
 #include "planner/memory/step_memory.h"
 #include "planner/plan/planner.h"
+#include "planner/spec/spec_locations.h"
 #include "planner/time/cost_model.h"
 #include "proto/job.pb.h"
 #include "proto/plan.pb.h"
@@ -29,12 +31,19 @@
 
 namespace adjoin {
 
+// By Dataset.name: extents in place of -1, of a data set of whole volumes (planner/spec/whole_volumes.h).
+using VolumeExtents = std::map<std::string, std::vector<int64_t>>;
+
 struct AutoOptions {
   int64_t ranks = 0;         // 0: the job's
   int64_t memory_bytes = 0;  // of tensors, of each rank; 0: the job's resources.memory_bytes, or else no limit
   // "conv1=1x1x2x2": the layer reads its inputs in this partition, or in this layout of the job ("conv1=grid").
   std::vector<std::string> pin = {};
   bool explain = true;  // also the next best choices and the alternatives
+  // The volumes that layouts are chosen for, such as the largest ones; of other data sets as Planner::Build has it.
+  // AutoPlan.plan is for them, AutoPlan.spec for all.
+  VolumeExtents extents = {};
+  const SpecLocations* locations = nullptr;  // of the job, for errors; null: they have no lines
 };
 
 struct AutoPlan {

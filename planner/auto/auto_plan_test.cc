@@ -272,6 +272,43 @@ void ExpectRefused(const JobSpec& job, const AutoOptions& options, const std::ve
   }
 }
 
+constexpr char kVolumes[] = R"job(name: "v" kind: PREDICT ranks: 2 seed: 1
+layer { name: "down" input: "image" conv { out_channels: 2 window { kernel: 3 pad_lo: 1 } } }
+layer { name: "pool" pool { mode: "max" window { kernel: 2 } } }
+layer { name: "up" upsample { mode: "nearest" scale: 2 } }
+layer { name: "skip" input: ["down", "up"] concat { arg: 1 } }
+dataset { name: "set" field { name: "image" npy { path: ["a", "b"] } shape: [1, -1, -1, 10] } }
+predict { dataset: "set" input: "skip" format: "npy" }
+weights { init_from: "w" }
+output_dir: "v")job";
+
+TEST(AutoPlanTest, ChoosesForTheExtentsOfVolumesThatAreGiven) {
+  const JobSpec job = Parsed(kVolumes);
+  JobSpec written = job;
+  written.mutable_dataset(0)->mutable_field(0)->set_shape(1, 24);
+  written.mutable_dataset(0)->mutable_field(0)->set_shape(2, 400);
+  const auto chosen = Chosen(job, {.extents = {{"set", {24, 400, 10}}}}), of_written = Chosen(written, {});
+  ASSERT_TRUE(chosen.ok()) << chosen.status();
+  ASSERT_TRUE(of_written.ok()) << of_written.status();
+  EXPECT_EQ(chosen->memory.bytes, of_written->memory.bytes);
+  EXPECT_EQ(chosen->step_seconds, of_written->step_seconds);
+  EXPECT_EQ(chosen->plan.DebugString(), of_written->plan.DebugString());
+  EXPECT_EQ(chosen->spec.dataset(0).DebugString(), job.dataset(0).DebugString());
+  EXPECT_TRUE(Planner::Build(chosen->spec, {}, BuiltinLayerRules()).ok());
+  const auto others = Chosen(job, {});
+  ASSERT_TRUE(others.ok()) << others.status();
+  EXPECT_GT(others->memory.bytes, chosen->memory.bytes) << "128x128x10 in place of what is not known";
+  // A limit of memory can be met, or not, where the extents are known.
+  EXPECT_TRUE(Chosen(job, {.memory_bytes = chosen->memory.bytes, .extents = {{"set", {24, 400, 10}}}}).ok());
+  ExpectRefused(job, {.memory_bytes = int64_t{1} << 30}, {"whole volumes of different extents"});
+}
+
+TEST(AutoPlanTest, ARefusalHasItsLine) {
+  const auto parsed = ParseSpec(absl::StrReplaceAll(kVolumes, {{"kernel: 2", "kernel: 0"}}), "job");
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  ExpectRefused(parsed->spec, {.locations = &parsed->locations}, {"job:3:", "layer 1 \"pool\""});
+}
+
 TEST(AutoPlanTest, SaysWhyAPinIsImpossible) {
   const JobSpec job = Parsed(kLeNet);
   ExpectRefused(job, {.pin = {"conf1=1x1x2x2"}}, {"conf1", "did you mean \"conv1\"?"});

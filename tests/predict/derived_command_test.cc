@@ -168,6 +168,23 @@ TEST_F(DerivedCommandTest, ImagesOfDifferentExtentsAreTakenOneByOneOrRefusedByNa
   EXPECT_EQ(plan.exit_code, 0) << plan.err;
   EXPECT_THAT(plan.out,
               HasSubstr("what needs volumes of data set \"images\" is shown and predicted for the largest of"));
+  // Layouts are chosen for the largest, 8x6: what is predicted is what a plan of the chosen job says.
+  const LocalCluster::CliResult chosen =
+      Cli({"plan", "--auto", job, "--data-root", cluster_->data_root(), "-o", "json"});
+  ASSERT_EQ(chosen.exit_code, 0) << chosen.err;
+  const std::string emitted = cluster_->folder() + "/emitted.textproto";
+  std::ofstream(emitted) << Cli({"plan", "--auto", job, "--data-root", cluster_->data_root(), "--emit"}).out;
+  const LocalCluster::CliResult of_emitted = Cli({"plan", emitted, "--data-root", cluster_->data_root(), "-o", "json"});
+  ASSERT_EQ(of_emitted.exit_code, 0) << of_emitted.err;
+  const nlohmann::json report = nlohmann::json::parse(chosen.out), planned = nlohmann::json::parse(of_emitted.out);
+  EXPECT_EQ(report["plan"], planned["plan"]);
+  EXPECT_EQ(report["memory"], planned["memory"]);
+  EXPECT_EQ(report["warning"], planned["warning"]);
+  EXPECT_THAT(chosen.out, HasSubstr("for the largest of 2 files, 8x6"));
+  const LocalCluster::CliResult unread = Cli({"submit", "--auto", job, "-f", "--set", "output_dir=unread"});
+  EXPECT_EQ(unread.exit_code, 0) << unread.err;
+  EXPECT_THAT(unread.err,
+              HasSubstr("than those of the volumes of data set \"images\", whose files were not read here"));
   WriteNpy(cluster_->data_root() + "/b.npy", Numbers(4 * 9, 0.25f), 9);
   for (const auto& command :
        std::vector<std::vector<std::string>>{{"predict", "net", "--output-dir", "other"},
