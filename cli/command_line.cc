@@ -149,6 +149,7 @@ void AddDerived(CLI::App* command, Arguments& a, Kind kind, Command& chosen) {
         ->allow_extra_args(false);
   }
   AddChanges(command, a);
+  AddAuto(command, a);
   AddReplace(command, a);
   command->add_flag("-f,--follow", a.submit.follow,
                     "Show its progress until it ends; exit code 100 if it fails, 103 if cancelled");
@@ -159,7 +160,7 @@ void AddDerived(CLI::App* command, Arguments& a, Kind kind, Command& chosen) {
       a.derived.job_name = a.job;
       a.derived.job.kind = kind;
       a.derived.submit = a.submit;
-      return RunDerived(a.options, a.derived);
+      return RunDerived(a.options, a.derived, *a.rules);
     };
   });
 }

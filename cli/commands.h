@@ -129,7 +129,7 @@ absl::StatusOr<int> SubmitLoaded(const CommandOptions& options, const SubmitOpti
 // Runs the job with a coordinator and a worker of its own; the exit code is that of RunFollow. Ctrl-C cancels the job.
 absl::StatusOr<int> RunRun(CommandOptions options, const RunOptions& run, const LayerRules& rules);
 // Submits a job that applies or measures the model of another one.
-absl::StatusOr<int> RunDerived(const CommandOptions& options, DerivedOptions derive);
+absl::StatusOr<int> RunDerived(const CommandOptions& options, DerivedOptions derive, const LayerRules& rules);
 // Shows the job until it ends: on `display`, or as the options' format has it. Returns its last state.
 absl::StatusOr<JobSummary> ShowUntilEnd(const CommandOptions& options, CoordinatorClient& client,
                                         const std::string& job, JobDisplay& display);

@@ -54,11 +54,11 @@ LargestVolume LargestOf(const Dataset& dataset, const SampleExtents& extents) {
   for (int64_t sample = 1; sample < used; ++sample) {
     if (cells(sample) > cells(largest)) largest = sample;
   }
-  return {extents[largest],
-          absl::StrCat("what needs volumes of data set \"", dataset.name(),
-                       "\" is shown and predicted for the largest of ", used, used == 1 ? " file, " : " files, ",
-                       ShapeText(extents[largest]), " (", extents.FileOf(largest),
-                       "); the ranks plan it for the extents of each, one after the other")};
+  return {
+      extents[largest],
+      absl::StrCat("what needs volumes of data set \"", dataset.name(), "\" is shown and predicted for the largest of ",
+                   used, used == 1 ? " file, " : " files, ", ShapeText(extents[largest]), " (", extents.FileOf(largest),
+                   "); the ranks plan it for the extents of each, one after the other")};
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <google/protobuf/text_format.h>
 
 #include <iostream>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,6 +10,7 @@
 #include "base/status_macros.h"
 #include "cli/commands.h"
 #include "cli/derived_job.h"
+#include "cli/rates.h"
 #include "cli/text.h"
 #include "planner/spec/spec_include.h"
 #include "planner/spec/spec_locations.h"
@@ -43,7 +45,7 @@ absl::StatusOr<JobSpec> TrainedSpec(const CommandOptions& options, const std::st
 
 }  // namespace
 
-absl::StatusOr<int> RunDerived(const CommandOptions& options, DerivedOptions derive) {
+absl::StatusOr<int> RunDerived(const CommandOptions& options, DerivedOptions derive, const LayerRules& rules) {
   ADJOIN_ASSIGN_OR_RETURN(const JobSpec trained, TrainedSpec(options, derive.job_name, derive.job));
   if (!derive.data_file.empty()) {
     ADJOIN_ASSIGN_OR_RETURN(LoadedSpec data, LoadSpec(derive.data_file, {}));
@@ -62,11 +64,13 @@ absl::StatusOr<int> RunDerived(const CommandOptions& options, DerivedOptions der
   if (!google::protobuf::TextFormat::PrintToString(derived->spec, &loaded.source.text)) {
     return absl::InternalError("the job cannot be written as text");
   }
+  loaded.parsed.spec = std::move(derived->spec);
+  ADJOIN_RETURN_IF_ERROR(ChooseLayoutsBy(derive.submit.rates, options.client, derive.submit.layouts,
+                                         /*data_root=*/std::nullopt, rules, &loaded));
   if (derive.dry_run) {
     std::cout << loaded.source.text << std::flush;
     return 0;
   }
-  loaded.parsed.spec = std::move(derived->spec);
   return SubmitLoaded(options, derive.submit, loaded);
 }
 

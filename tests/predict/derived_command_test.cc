@@ -18,7 +18,9 @@ namespace adjoin {
 namespace {
 
 using ::testing::EndsWith;
+using ::testing::FloatNear;
 using ::testing::HasSubstr;
+using ::testing::Pointwise;
 
 constexpr int kSamples = 6, kInputs = 3, kOutputs = 2;
 
@@ -102,6 +104,13 @@ TEST_F(DerivedCommandTest, PredictionsAndMetricsAgree) {
   EXPECT_NEAR(result["mse"], squares / static_cast<double>(y.size()), 1e-6);
   EXPECT_NEAR(result["loss"], squares / static_cast<double>(y.size()), 1e-6);
 
+  // On other ranks than it was trained on.
+  const LocalCluster::CliResult alone =
+      Cli({"predict", "line", "-f", "--auto", "--ranks", "1", "--name", "alone", "--output-dir", "alone"});
+  ASSERT_EQ(alone.exit_code, 0) << alone.out << alone.err;
+  EXPECT_EQ(nlohmann::json::parse(Cli({"describe", "alone", "-o", "json"}).out)["spec"]["ranks"], 1);
+  EXPECT_THAT(ReadNpy(cluster_->output_root() + "/alone/fc.npy"), Pointwise(FloatNear(1e-6f), fc));
+
   // Data of a file, without targets.
   const std::string data = cluster_->folder() + "/new.textproto";
   std::ofstream(data) << "dataset { name: \"new\" field { name: \"x\" npy { path: \"x2.npy\" } shape: [3] } }";
@@ -125,6 +134,11 @@ TEST_F(DerivedCommandTest, ADryRunPrintsTheJobAndMistakesAreRefused) {
   std::ofstream(plan_file) << Cli({"evaluate", "job-1", "--dry-run"}).out;
   EXPECT_EQ(Cli({"plan", plan_file}).exit_code, 0) << "what is printed is a job";
 
+  const LocalCluster::CliResult small = Cli({"evaluate", "job-1", "--dry-run", "--auto", "--memory", "64MiB"});
+  EXPECT_EQ(small.exit_code, 0) << small.err;
+  EXPECT_THAT(small.out, HasSubstr("The layouts were chosen by"));
+  EXPECT_THAT(Refusal({"predict", "job-1", "--auto", "--memory", "10"}), HasSubstr("nothing fits 10 bytes"));
+  EXPECT_THAT(Refusal({"predict", "job-1", "--ranks", "1"}), HasSubstr("add --auto"));
   EXPECT_THAT(Refusal({"predict", "job-1", "--dataset", "tset"}), HasSubstr("job-1: --dataset: there is no data set"));
   EXPECT_THAT(Refusal({"predict", "job-1", "--input", "f"}), HasSubstr("there is no layer \"f\""));
   EXPECT_THAT(Refusal({"evaluate", "job-1", "--metric", "accuracy"}), HasSubstr("accuracy"));
