@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
@@ -34,6 +35,12 @@ absl::Status NotReplaced(const std::string& path, mode_t mode) {
 
 absl::Status CannotWrite(const std::string& path, int error) {
   return ErrnoStatus(error, absl::StrCat(path, " cannot be written"));
+}
+
+absl::Status CannotMake(const std::string& path, int error) {
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  if (error != ENOENT || folder.empty()) return CannotWrite(path, error);
+  return absl::NotFoundError(absl::StrCat(path, " cannot be written: there is no folder ", folder));
 }
 
 // OK where nothing or a regular file is at `path`.
@@ -80,7 +87,8 @@ absl::StatusOr<NewFile> NewFile::Begin(const std::string& path, Over over) {
     UniqueFd fd(open(partial.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666));
     if (fd.get() >= 0) return NewFile(std::move(real), over, std::move(partial), std::move(fd));
     // A command that died has left it, and another process has its number now.
-    if (errno != EEXIST || number == kMostNames) return CannotWrite(partial, errno);
+    if (errno == EEXIST && number < kMostNames) continue;
+    return errno == EEXIST ? CannotWrite(partial, errno) : CannotMake(real, errno);
   }
 }
 

@@ -73,6 +73,15 @@ TEST_F(NewFileTest, HasItsNameOnlyWhenItIsWhole) {
   EXPECT_EQ(Files(), 2);
 }
 
+TEST_F(NewFileTest, NamesTheFolderThatIsMissing) {
+  for (NewFile::Over over : {NewFile::Over::kRegularFile, NewFile::Over::kNothing}) {
+    const absl::Status status = NewFile::Begin(Path("none/model"), over).status();
+    EXPECT_TRUE(absl::IsNotFound(status));
+    EXPECT_EQ(status.message(), Path("none/model") + " cannot be written: there is no folder " + Path("none"));
+  }
+  EXPECT_EQ(Files(), 0);
+}
+
 TEST_F(NewFileTest, ReplacesNothingButRegularFiles) {
   for (const std::string& name : MakeOthers()) {
     const mode_t kind = KindOf(name);
