@@ -112,8 +112,9 @@ absl::StatusOr<ParsedSpec> ParseJson(absl::string_view text, const std::string& 
   const auto status = google::protobuf::util::JsonStringToMessage(
       google::protobuf::StringPiece(text.data(), text.size()), &parsed.spec);
   if (!status.ok()) {
+    const std::string message(status.message());
     return absl::InvalidArgumentError(
-        absl::StrCat(file_name, ": ", std::string(status.message()), MissingJsonBracketHint(text)));
+        absl::StrCat(file_name, ": ", message, UnknownJsonFieldHint(message), MissingJsonBracketHint(text)));
   }
   parsed.locations = SpecLocations(file_name);
   return parsed;

@@ -10,6 +10,7 @@
 namespace adjoin {
 namespace {
 
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::StartsWith;
 
@@ -71,6 +72,12 @@ TEST(SpecParserTest, AnUnknownFieldIsToldWithTheNearestOne) {
   EXPECT_THAT(ErrorOf("layer { conv { outchannels: 3 } }"), HasSubstr(" Did you mean \"out_channels\"?"));
   EXPECT_THAT(ErrorOf("layer { activation { xyzzyxyzzy: 3 } }"), HasSubstr(" There are: fn, arg"));
   EXPECT_THAT(ErrorOf("import torch"), HasSubstr(" There are: "));
+  EXPECT_THAT(ErrorOf("{\"train\": {\"epoch\": 3}}"),
+              EndsWith("(train) epoch: Cannot find field. Did you mean \"epochs\"?"));
+  EXPECT_THAT(ErrorOf("{\"trains\": {}}"), EndsWith("Did you mean \"train\"?"));
+  EXPECT_THAT(ErrorOf("{\"layer\": [{}, {\"conv\": {\"outChanels\": 3}}]}"),
+              EndsWith("Did you mean \"out_channels\"?"));
+  EXPECT_THAT(ErrorOf("{\"layer\": [{\"activation\": {\"xyzzyxyzzy\": 3}}]}"), HasSubstr(" There are: fn, arg"));
 }
 
 TEST(SpecParserTest, AByteOrderMarkIsLeftOut) {

@@ -13,6 +13,8 @@ namespace adjoin {
 // Returns for a message about a field that a message of a job does not have: the field with the nearest name, or else
 // all that there are. "" for any other message.
 std::string UnknownFieldHint(absl::string_view message);
+// The same of a message of protobuf's JSON parser: "(train) epoch: Cannot find field."
+std::string UnknownJsonFieldHint(absl::string_view message);
 
 // Returns why `text` can be no job whatever is written in it: "is UTF-16; ...". "" where it may be one.
 std::string WhyNoSpec(absl::string_view text);
