@@ -36,7 +36,7 @@ TEST(PlannerRefusalsTest, BadInputIsRefusedWithLocationAndAdvice) {
       {"partition: [2,2] }", "mesh { size: 4 } }", "job.textproto:6:", "one per axis"},
       {"partition: [1,1,2,2]", "partition: [1,1,2,2] cut { dim: 2 size: [20, 9] }",
        "job.textproto:7:", "do not sum to its extent 28"},
-      {"x: \"grid\" ", "", "job.textproto:7:", "x is missing"},
+      {"x: \"grid\" ", "", "job.textproto:7:", "] }; or add --auto, which chooses all layouts"},
       {"x: \"grid\" ", "x: \"gird\" ", "job.textproto:7:", "there is no layout \"gird\"; known are chan, col, grid"},
       {"x: \"grid\" ", "x: \"row\" ", "job.textproto:7:38: layer 0 \"conv1\"", "is for tensors of 2 dims"},
       {"input: \"image\" ", "input: \"imag\" ", "job.textproto:7:", "neither an earlier layer nor a field"},

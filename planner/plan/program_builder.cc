@@ -174,7 +174,7 @@ absl::StatusOr<uint32_t> ProgramBuilder::InputOf(const Layer& layer, const std::
     partition[0] = context_.spec.ranks();
     return InvalidSpec("x is missing: on ", context_.spec.ranks(), " ranks, a layer that reads the field \"", name,
                        "\" must say in which layout, as in x: \"batch\" with layout { name: \"batch\" partition: [",
-                       absl::StrJoin(partition, ", "), "] }");
+                       absl::StrJoin(partition, ", "), "] }; or add --auto, which chooses all layouts");
   }
   return FieldValue(name, Layout::Owner(shape, dtype, 0));
 }
