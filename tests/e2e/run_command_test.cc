@@ -10,6 +10,7 @@
 #include <fstream>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -227,14 +228,15 @@ TEST_F(RunCommandTest, MistakesAreToldBeforeAnythingRuns) {
 TEST_F(RunCommandTest, WithoutAnOutputDirAMistakeIsAtTheLineOfTheFile) {
   const std::string line = kLineJob;
   const std::string job = line.substr(0, line.find("output_dir"));
-  const auto refusal = [&](const std::string& text, const std::string& file) {
+  const auto refusal = [&](const std::string& text, const std::string& file, std::vector<std::string> more = {}) {
     std::ofstream(folder_ + "/job.textproto") << text << "# no line end";
-    const auto child = Start({});
+    const auto child = Start(std::move(more));
     const auto code = child->Wait(Within(120));
     EXPECT_TRUE(code.ok() && *code == 1) << child->Output();
     return absl::StrContains(child->Errors(), absl::StrCat(folder_, "/job.textproto", file)) ? "" : child->Errors();
   };
   EXPECT_EQ(refusal(absl::StrReplaceAll(job, {{"target: \"y\"", "target: \"z\""}}), ":4:"), "");
+  EXPECT_EQ(refusal(absl::StrReplaceAll(job, {{"target: \"y\"", "target: \"z\""}}), ":4:", {"--auto"}), "");
   EXPECT_EQ(refusal(absl::StrReplaceAll(job, {{"x: \"batch\" linear", "x: \"bach\" linear"}}), ":3:"), "");
   EXPECT_FALSE(fs::exists(folder_ + "/out/run-1"));
 }
