@@ -66,25 +66,25 @@ TEST(ParametersAheadTest, TheLastLayersGradientsTravelWhileTheBackwardPassGoesOn
   }
 }
 
-// Rank 1 is the second stage of a pipeline, and keeps one micro-batch of one sample; the weights of its layers, 40,000
-// bytes of b and 16,000 of c, come from rank 0, the first stage. While b's backward pass runs it has b's input and
+// Rank 0 is the second stage of a pipeline, and keeps one micro-batch of one sample; the weights of its layers, 40,000
+// bytes of b and 16,000 of c, come from rank 1, the first stage. While b's backward pass runs it has b's input and
 // weight, and the gradients of its output, its input and its weight, and nothing of c: what goes from one stage to
 // another is not started ahead, but may twice be on its way back beside all of this.
 TEST(ParametersAheadTest, WeightsOfAnotherStageAreThereWhenTheyAreUsed) {
   const Plan plan = PlanOf(R"(name: "stages" kind: TRAIN ranks: 2
-layout { name: "first" partition: [1, 1] rank: 0 }
-layout { name: "second" partition: [1, 1] rank: 1 }
+layout { name: "first" partition: [1, 1] rank: 1 }
+layout { name: "second" partition: [1, 1] rank: 0 }
 layer { name: "a" input: "x" x: "first" linear { out_features: 100 bias: false } }
 layer { name: "to" y: "second" repartition {} }
-layer { name: "b" home: OWNER owner: 0 linear { out_features: 100 bias: false } }
-layer { name: "c" home: OWNER owner: 0 linear { out_features: 40 bias: false } }
+layer { name: "b" home: OWNER owner: 1 linear { out_features: 100 bias: false } }
+layer { name: "c" home: OWNER owner: 1 linear { out_features: 40 bias: false } }
 loss { kind: "mse" input: "c" target: "t" }
 dataset { name: "data" field { name: "x" idx { path: "x" } shape: [4] }
   field { name: "t" idx { path: "t" } shape: [40] } }
 train { dataset: "data" batch: 2 microbatches: 2 microbatches_in_flight: 2 steps: 1 optimizer { sgd { lr: 0.1 } } }
 )");
   ASSERT_GT(plan.program_size(), 0);
-  const auto memory = PredictStepMemory(plan, plan.program(0), /*rank=*/1);
+  const auto memory = PredictStepMemory(plan, plan.program(0), /*rank=*/0);
   ASSERT_TRUE(memory.ok()) << memory.status();
   EXPECT_EQ(memory->bytes, 2 * (400 + 40000 + 16000) + (400 + 40000) + (400 + 400 + 40000));
   EXPECT_EQ(memory->during, "backward pass of \"b\"");
