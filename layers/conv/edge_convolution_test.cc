@@ -92,7 +92,8 @@ at::Tensor ByParts(const Case& c, const at::Tensor& x, const at::Tensor& weight,
     for (int dim : cut) cuts.push_back({dim, at[dim - 2] > 0, at[dim - 2] + size[dim - 2] < c.Extent(dim - 2)});
     EdgeConvolution pass({.windows = c.windows, .groups = c.groups, .cut = cuts});
     const std::vector<at::Tensor> inner = pass.TakeEdges(own);
-    // The neighbours' cells; zero times the own edges' sum stands for the movement, which hangs on them in the graph.
+    // The neighbours' cells; zero times the own edges' sum stands for the movement, which hangs on them in the graph,
+    // and zero times these cells' for the tape, on which each movement hangs, also where none of its cells is read.
     std::vector<at::Tensor> outer;
     for (size_t k = 0; k < cut.size(); ++k) {
       const int dim = cut[k];
@@ -115,7 +116,8 @@ at::Tensor ByParts(const Case& c, const at::Tensor& x, const at::Tensor& weight,
                               dim) +
                       0 * inner[k].sum());
     }
-    const at::Tensor y = pass.AddEdges(pass.Interior(own, weight, bias), outer, weight);
+    at::Tensor y = pass.AddEdges(pass.Interior(own, weight, bias), outer, weight);
+    for (const at::Tensor& cells : outer) y = y + 0 * cells.sum();
     results.push_back(y);
   }
   // Put together again, innermost dim first.
