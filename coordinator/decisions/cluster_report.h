@@ -97,7 +97,7 @@ class ClusterReport {
   std::string PendingReason(const JobRecord& job, ReasonContext& context) const;
   std::string SlotsReason(const JobRecord& job, ReasonContext& context) const;
   const SlotTotals& TotalsIn(ReasonContext& context) const;
-  // Of the workers that have the labels of `wanted`.
+  // Counts only workers that have the labels of `wanted`.
   const SlotTotals& TotalsFor(ReasonContext& context, const Resources& wanted) const;
   const std::string& MemoryIn(ReasonContext& context, const JobRecord& job) const;
   const std::string& SharedOutputIn(ReasonContext& context, const JobSpec& spec) const;
