@@ -197,7 +197,7 @@ LayerMemory OfUpsample(const LayerPlan& layer, const LayerSizes& sizes) {
 
 LayerMemory OfLinear(const LayerPlan& layer, const LayerSizes& sizes) {
   LayerKernel k(layer, sizes);
-  k.memory.keeps_input[0] = k.memory.keeps_parameters = true;
+  k.memory.keeps_input[0] = k.memory.keeps_parameters = k.memory.parameters_for_input = true;
   k.memory.forward_work = sizes.parameter.size() > 1 ? k.out : 0;
   return k.memory;
 }

@@ -59,9 +59,10 @@ struct LayerMemory {
   std::vector<bool> keeps_input;
   bool keeps_output = false;
   bool keeps_parameters = false;
-  bool copies_gradient = false;  // the output's, where it is a part of a larger tensor
-  int64_t keeps = 0;             // bytes of further tensors that the graph keeps
-  int64_t forward_work = 0;      // bytes, at most at one time, beside inputs, output and what is kept
+  bool parameters_for_input = false;  // these are kept only where input 0 has a gradient, which alone needs them
+  bool copies_gradient = false;       // the output's, where it is a part of a larger tensor
+  int64_t keeps = 0;                  // bytes of further tensors that the graph keeps
+  int64_t forward_work = 0;           // bytes, at most at one time, beside inputs, output and what is kept
   std::vector<GradientOf> gradient;
   int64_t backward_work = 0;  // likewise beside the output's gradient, those of inputs and parameters, and what is kept
 };

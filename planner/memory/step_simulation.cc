@@ -197,8 +197,9 @@ StepSimulation::Tensor StepSimulation::Forward(Step& step, const std::vector<Ten
     }
   }
   for (const Tensor tensor : more) keeps ? step.kept.push_back(tensor) : ledger_.Drop(tensor);
+  const bool are_read = !step.memory.parameters_for_input || step.read[0].needs_grad;
   for (const Tensor tensor : parameters) {
-    keeps&& step.memory.keeps_parameters ? step.kept.push_back(tensor) : ledger_.Drop(tensor);
+    keeps&& step.memory.keeps_parameters&& are_read ? step.kept.push_back(tensor) : ledger_.Drop(tensor);
   }
   return output;
 }
