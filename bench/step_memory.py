@@ -142,7 +142,7 @@ def rows(cluster, folder, name, variants):
     """Prints a line for each of (what, ranks, text), the first of which is one rank."""
     whole = None
     for what, ranks, text in variants:
-        label = f"{name}-{what}".replace(" ", "-").replace("/", "-").replace(",", "")
+        label = f"{name}-{what}-{ranks}".replace(" ", "-").replace(",", "")
         spec = folder / f"{label}.textproto"
         spec.write_text(text)
         measured, predicted = cluster.tensor_bytes(spec, label)
