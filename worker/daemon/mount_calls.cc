@@ -197,25 +197,24 @@ Deadline MountCalls::Next(Shared& shared) {
 }
 
 void MountCalls::EndLateCalls() {
-  Shared& shared = *shared_;
   while (true) {
     Done done;
     absl::Status late;
     {
-      absl::MutexLock lock(&shared.mutex);
-      const Deadline until = Next(shared);  // the call may be over before
-      shared.changed.Wait(shared.mutex, until, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(shared.mutex) {
-        return shared.stopping || Next(shared).when() < until.when();
+      absl::MutexLock lock(&shared_->mutex);
+      const Deadline until = Next(*shared_);  // the call may be over before
+      shared_->changed.Wait(shared_->mutex, until, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(shared_->mutex) {
+        return shared_->stopping || Next(*shared_).when() < until.when();
       });
-      if (shared.stopping) return;
-      if (shared.again.has_value() && shared.again->Expired()) BeginWaiting();
-      OneCall* first = FirstToBeLate(shared);
+      if (shared_->stopping) return;
+      if (shared_->again.has_value() && shared_->again->Expired()) BeginWaiting();
+      OneCall* first = FirstToBeLate(*shared_);
       if (first == nullptr || !first->late.Expired()) continue;
       done = std::exchange(first->done, nullptr);
-      late = Late(shared, *first);
+      late = Late(*shared_, *first);
       if (first->call != nullptr) {  // no thread will end it
         const auto is_first = [first](const auto& each) { return &each.second == first; };
-        shared.calls.erase(std::find_if(shared.calls.begin(), shared.calls.end(), is_first));
+        shared_->calls.erase(std::find_if(shared_->calls.begin(), shared_->calls.end(), is_first));
       }
     }
     done(late);
