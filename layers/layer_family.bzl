@@ -1,6 +1,7 @@
 """The targets of a family of layers: one folder, whose files' names tell what they are."""
 
-load("@rules_cc//cc:defs.bzl", "cc_library", "cc_test")
+load("@rules_cc//cc:defs.bzl", "cc_test")
+load("//tools:cc_library.bzl", "cc_library")
 
 _RULE_DEPS = [
     "//base:status_macros",

@@ -12,7 +12,7 @@ namespace {
 
 using Kind = Placement::Kind;
 
-absl::Status Refuse(const Layout& x, const Layout& y, const std::string& why) {
+absl::Status RefuseGather(const Layout& x, const Layout& y, const std::string& why) {
   return absl::InvalidArgumentError(
       absl::StrCat("all-gather: ", y.ToString(), " is not ", x.ToString(), " gathered along mesh axes: ", why));
 }
@@ -25,15 +25,15 @@ absl::Status CheckDim(const Layout& x, const Layout& y, int dim) {
     if (y.placements()[axis].kind == Kind::kBroadcast) {
       gathered = axis;
     } else if (gathered >= 0) {
-      return Refuse(x, y,
-                    absl::StrCat("axis ", axis, " still splits dim ", dim, " inside axis ", gathered,
-                                 ", along which it is gathered"));
+      return RefuseGather(x, y,
+                          absl::StrCat("axis ", axis, " still splits dim ", dim, " inside axis ", gathered,
+                                       ", along which it is gathered"));
     }
   }
   const int64_t factor = x.Parts(dim) / y.Parts(dim);
   for (int64_t part = 0; part <= y.Parts(dim); ++part) {
     if (y.Boundaries(dim)[part] != x.Boundaries(dim)[part * factor]) {
-      return Refuse(x, y, absl::StrCat("dim ", dim, " is cut differently"));
+      return RefuseGather(x, y, absl::StrCat("dim ", dim, " is cut differently"));
     }
   }
   return absl::OkStatus();
@@ -42,16 +42,16 @@ absl::Status CheckDim(const Layout& x, const Layout& y, int dim) {
 }  // namespace
 
 absl::Status AllGather::Check(const Layout& x, const Layout& y) {
-  if (x.shape() != y.shape() || x.dtype() != y.dtype()) return Refuse(x, y, "shape or dtype differ");
-  if (x.mesh() != y.mesh()) return Refuse(x, y, "the meshes differ");
+  if (x.shape() != y.shape() || x.dtype() != y.dtype()) return RefuseGather(x, y, "shape or dtype differ");
+  if (x.mesh() != y.mesh()) return RefuseGather(x, y, "the meshes differ");
   for (int axis = 0; axis < x.mesh().axes(); ++axis) {
     const Placement from = x.placements()[axis];
     const Placement to = y.placements()[axis];
     if (x.mesh().shape()[axis] == 1 || from == to) continue;
     if (from.kind == Kind::kSplit && to.kind == Kind::kBroadcast) continue;
-    return Refuse(x, y,
-                  absl::StrCat("axis ", axis, " goes from ", from.ToString(), " to ", to.ToString(),
-                               "; it may stay as it is or go from a split to B"));
+    return RefuseGather(x, y,
+                        absl::StrCat("axis ", axis, " goes from ", from.ToString(), " to ", to.ToString(),
+                                     "; it may stay as it is or go from a split to B"));
   }
   for (int dim = 0; dim < x.dims(); ++dim) ADJOIN_RETURN_IF_ERROR(CheckDim(x, y, dim));
   return absl::OkStatus();

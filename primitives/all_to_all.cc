@@ -14,7 +14,7 @@ namespace {
 
 using Kind = Placement::Kind;
 
-absl::Status Refuse(const Layout& x, const Layout& y, const std::string& why) {
+absl::Status RefuseExchange(const Layout& x, const Layout& y, const std::string& why) {
   return absl::InvalidArgumentError(absl::StrCat("all-to-all from ", x.ToString(), " to ", y.ToString(), ": ", why));
 }
 
@@ -35,24 +35,26 @@ absl::StatusOr<Layout> Gathered(const Layout& x, const Layout& y, int axis) {
 }  // namespace
 
 absl::Status AllToAll::Check(const Layout& x, const Layout& y) {
-  if (x.shape() != y.shape() || x.dtype() != y.dtype()) return Refuse(x, y, "shape or dtype differ");
-  if (x.mesh() != y.mesh()) return Refuse(x, y, "the meshes differ");
+  if (x.shape() != y.shape() || x.dtype() != y.dtype()) return RefuseExchange(x, y, "shape or dtype differ");
+  if (x.mesh() != y.mesh()) return RefuseExchange(x, y, "the meshes differ");
   int changed = -1;
   for (int axis = 0; axis < x.mesh().axes(); ++axis) {
     const Placement from = x.placements()[axis];
     const Placement to = y.placements()[axis];
     if (x.mesh().shape()[axis] == 1 || from == to) continue;
     if (from.kind != Kind::kSplit || to.kind != Kind::kSplit) {
-      return Refuse(
+      return RefuseExchange(
           x, y,
           absl::StrCat("axis ", axis, " goes from ", from.ToString(), " to ", to.ToString(), ", expected two splits"));
     }
-    if (changed >= 0) return Refuse(x, y, absl::StrCat("axes ", changed, " and ", axis, " change, expected one"));
+    if (changed >= 0)
+      return RefuseExchange(x, y, absl::StrCat("axes ", changed, " and ", axis, " change, expected one"));
     changed = axis;
   }
   if (changed < 0) {
     for (int dim = 0; dim < x.dims(); ++dim) {
-      if (x.Boundaries(dim) != y.Boundaries(dim)) return Refuse(x, y, absl::StrCat("dim ", dim, " is cut differently"));
+      if (x.Boundaries(dim) != y.Boundaries(dim))
+        return RefuseExchange(x, y, absl::StrCat("dim ", dim, " is cut differently"));
     }
     return absl::OkStatus();
   }
@@ -60,7 +62,7 @@ absl::Status AllToAll::Check(const Layout& x, const Layout& y) {
   ADJOIN_ASSIGN_OR_RETURN(const Layout together, Gathered(x, y, changed));
   for (const Layout* side : {&x, &y}) {
     if (const absl::Status status = AllGather::Check(*side, together); !status.ok()) {
-      return Refuse(x, y, absl::StrCat("data would leave axis ", changed, ": ", status.message()));
+      return RefuseExchange(x, y, absl::StrCat("data would leave axis ", changed, ": ", status.message()));
     }
   }
   return absl::OkStatus();

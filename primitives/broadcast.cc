@@ -10,7 +10,7 @@
 namespace adjoin {
 namespace {
 
-absl::Status Refuse(const Layout& x, const Layout& y, const std::string& why) {
+absl::Status RefuseBroadcast(const Layout& x, const Layout& y, const std::string& why) {
   return absl::InvalidArgumentError(
       absl::StrCat("broadcast: ", y.ToString(), " is not ", x.ToString(), " repeated along mesh axes: ", why));
 }
@@ -18,9 +18,10 @@ absl::Status Refuse(const Layout& x, const Layout& y, const std::string& why) {
 }  // namespace
 
 absl::Status Broadcast::Check(const Layout& x, const Layout& y) {
-  if (x.shape() != y.shape() || x.dtype() != y.dtype()) return Refuse(x, y, "shape or dtype differ");
+  if (x.shape() != y.shape() || x.dtype() != y.dtype()) return RefuseBroadcast(x, y, "shape or dtype differ");
   const bool owner = x.mesh().size() == 1;
-  if (!owner && x.mesh().axes() != y.mesh().axes()) return Refuse(x, y, "the meshes have different numbers of axes");
+  if (!owner && x.mesh().axes() != y.mesh().axes())
+    return RefuseBroadcast(x, y, "the meshes have different numbers of axes");
   for (int axis = 0; axis < y.mesh().axes(); ++axis) {
     const int64_t y_size = y.mesh().shape()[axis];
     const int64_t x_size = owner ? 1 : x.mesh().shape()[axis];
@@ -28,15 +29,16 @@ absl::Status Broadcast::Check(const Layout& x, const Layout& y) {
     const Placement placement = y.placements()[axis];
     if (x_size == 1) {
       if (placement.kind == Placement::Kind::kBroadcast) continue;
-      return Refuse(x, y, absl::StrCat("axis ", axis, " is ", placement.ToString(), ", expected B"));
+      return RefuseBroadcast(x, y, absl::StrCat("axis ", axis, " is ", placement.ToString(), ", expected B"));
     }
     if (x_size != y_size || x.placements()[axis] != placement) {
-      return Refuse(
+      return RefuseBroadcast(
           x, y, absl::StrCat("axis ", axis, " has size ", x_size, " in the source, where only size 1 is ", "repeated"));
     }
   }
   for (int dim = 0; dim < x.dims(); ++dim) {
-    if (x.Boundaries(dim) != y.Boundaries(dim)) return Refuse(x, y, absl::StrCat("dim ", dim, " is cut differently"));
+    if (x.Boundaries(dim) != y.Boundaries(dim))
+      return RefuseBroadcast(x, y, absl::StrCat("dim ", dim, " is cut differently"));
   }
   return absl::OkStatus();
 }

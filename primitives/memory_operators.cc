@@ -24,11 +24,11 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 // kGiveBack is the adjoint of a copy: a += b; b = 0.
-enum class Kind { kAllocate, kDeallocate, kClear, kAdd, kCopy, kGiveBack, kMove };
+enum class OperatorKind { kAllocate, kDeallocate, kClear, kAdd, kCopy, kGiveBack, kMove };
 
 // One operator. Allocate and deallocate have `dim`, `at` and `size`, the others one block or two.
 struct Operation {
-  Kind kind = Kind::kClear;
+  OperatorKind kind = OperatorKind::kClear;
   Region a;
   Region b;
   int64_t dim = 0;
@@ -36,20 +36,20 @@ struct Operation {
   int64_t size = 0;
 };
 
-const char* NameOf(Kind kind) {
+const char* NameOf(OperatorKind kind) {
   switch (kind) {
-    case Kind::kAllocate: return "allocate";
-    case Kind::kDeallocate: return "deallocate";
-    case Kind::kClear: return "clear";
-    case Kind::kAdd: return "add";
-    case Kind::kCopy: return "copy";
-    case Kind::kGiveBack: return "adjoint of copy";
-    case Kind::kMove: return "move";
+    case OperatorKind::kAllocate: return "allocate";
+    case OperatorKind::kDeallocate: return "deallocate";
+    case OperatorKind::kClear: return "clear";
+    case OperatorKind::kAdd: return "add";
+    case OperatorKind::kCopy: return "copy";
+    case OperatorKind::kGiveBack: return "adjoint of copy";
+    case OperatorKind::kMove: return "move";
   }
   return "";
 }
 
-[[noreturn]] void Refuse(Kind kind, const std::string& why) {
+[[noreturn]] void Refuse(OperatorKind kind, const std::string& why) {
   throw StatusException(absl::InvalidArgumentError(absl::StrCat(NameOf(kind), ": ", why)));
 }
 
@@ -58,7 +58,7 @@ std::string Text(const Region& block) {
                       ")");
 }
 
-void CheckBlock(Kind kind, const at::Tensor& x, const Region& block) {
+void CheckBlock(OperatorKind kind, const at::Tensor& x, const Region& block) {
   const std::size_t dims = static_cast<std::size_t>(x.dim());
   bool inside = block.at.size() == dims && block.size.size() == dims;
   for (std::size_t dim = 0; inside && dim < dims; ++dim) {
@@ -82,7 +82,7 @@ void CheckRange(const at::Tensor& x, const Operation& op) {
   if (op.dim < 0 || op.dim >= x.dim()) {
     Refuse(op.kind, absl::StrCat("dim ", op.dim, " of a tensor of shape (", absl::StrJoin(x.sizes(), ", "), ")"));
   }
-  const int64_t last = op.kind == Kind::kAllocate ? x.size(op.dim) : x.size(op.dim) - op.size;
+  const int64_t last = op.kind == OperatorKind::kAllocate ? x.size(op.dim) : x.size(op.dim) - op.size;
   if (op.size >= 0 && op.at >= 0 && op.at <= last) return;
   Refuse(op.kind, absl::StrCat(op.size, " indices at ", op.at, " of dim ", op.dim, " of a tensor of shape (",
                                absl::StrJoin(x.sizes(), ", "), ")"));
@@ -90,9 +90,9 @@ void CheckRange(const at::Tensor& x, const Operation& op) {
 
 void Check(const at::Tensor& x, const Operation& op) {
   if (!x.defined()) Refuse(op.kind, "the tensor is undefined");
-  if (op.kind == Kind::kAllocate || op.kind == Kind::kDeallocate) return CheckRange(x, op);
+  if (op.kind == OperatorKind::kAllocate || op.kind == OperatorKind::kDeallocate) return CheckRange(x, op);
   CheckBlock(op.kind, x, op.a);
-  if (op.kind == Kind::kClear) return;
+  if (op.kind == OperatorKind::kClear) return;
   CheckBlock(op.kind, x, op.b);
   if (op.a.size != op.b.size) Refuse(op.kind, absl::StrCat(Text(op.a), " and ", Text(op.b), " differ in size"));
   if (Meet(op.a, op.b)) Refuse(op.kind, absl::StrCat(Text(op.a), " and ", Text(op.b), " have cells in common"));
@@ -108,19 +108,19 @@ at::Tensor Cells(at::Tensor x, const Region& block) {
 // The operators that keep the shape, on x's own memory.
 void RunInPlace(const at::Tensor& x, const Operation& op) {
   at::Tensor a = Cells(x, op.a);
-  if (op.kind == Kind::kClear) {
+  if (op.kind == OperatorKind::kClear) {
     a.zero_();
     return;
   }
   at::Tensor b = Cells(x, op.b);
   switch (op.kind) {
-    case Kind::kAdd: b.add_(a); break;
-    case Kind::kCopy: b.copy_(a); break;
-    case Kind::kGiveBack:
+    case OperatorKind::kAdd: b.add_(a); break;
+    case OperatorKind::kCopy: b.copy_(a); break;
+    case OperatorKind::kGiveBack:
       a.add_(b);
       b.zero_();
       break;
-    case Kind::kMove:
+    case OperatorKind::kMove:
       b.copy_(a);
       a.zero_();
       break;
@@ -130,7 +130,7 @@ void RunInPlace(const at::Tensor& x, const Operation& op) {
 
 at::Tensor Run(const at::Tensor& x, const Operation& op) {
   const int64_t end = op.at + op.size;
-  if (op.kind == Kind::kAllocate) {
+  if (op.kind == OperatorKind::kAllocate) {
     std::vector<int64_t> shape = x.sizes().vec();
     shape[op.dim] += op.size;
     at::Tensor result = at::empty(shape, x.options());
@@ -139,7 +139,7 @@ at::Tensor Run(const at::Tensor& x, const Operation& op) {
     result.narrow(op.dim, end, x.size(op.dim) - op.at).copy_(x.narrow(op.dim, op.at, x.size(op.dim) - op.at));
     return result;
   }
-  if (op.kind == Kind::kDeallocate) {
+  if (op.kind == OperatorKind::kDeallocate) {
     return at::cat({x.narrow(op.dim, 0, op.at), x.narrow(op.dim, end, x.size(op.dim) - end)}, op.dim);
   }
   at::Tensor result = x.clone(at::MemoryFormat::Contiguous);
@@ -150,13 +150,13 @@ at::Tensor Run(const at::Tensor& x, const Operation& op) {
 Operation AdjointOf(const Operation& op) {
   Operation adjoint = op;
   switch (op.kind) {
-    case Kind::kAllocate: adjoint.kind = Kind::kDeallocate; break;
-    case Kind::kDeallocate: adjoint.kind = Kind::kAllocate; break;
-    case Kind::kClear: break;
-    case Kind::kCopy: adjoint.kind = Kind::kGiveBack; break;
-    case Kind::kGiveBack: adjoint.kind = Kind::kCopy; break;
-    case Kind::kAdd:
-    case Kind::kMove: std::swap(adjoint.a, adjoint.b); break;
+    case OperatorKind::kAllocate: adjoint.kind = OperatorKind::kDeallocate; break;
+    case OperatorKind::kDeallocate: adjoint.kind = OperatorKind::kAllocate; break;
+    case OperatorKind::kClear: break;
+    case OperatorKind::kCopy: adjoint.kind = OperatorKind::kGiveBack; break;
+    case OperatorKind::kGiveBack: adjoint.kind = OperatorKind::kCopy; break;
+    case OperatorKind::kAdd:
+    case OperatorKind::kMove: std::swap(adjoint.a, adjoint.b); break;
   }
   return adjoint;
 }
@@ -199,24 +199,34 @@ void ApplyInPlace(at::Tensor& x, const Operation& op) {
 }  // namespace
 
 at::Tensor Allocate(const at::Tensor& x, int64_t dim, int64_t at, int64_t size) {
-  return Apply(x, {Kind::kAllocate, {}, {}, dim, at, size});
+  return Apply(x, {OperatorKind::kAllocate, {}, {}, dim, at, size});
 }
 at::Tensor Deallocate(const at::Tensor& x, int64_t dim, int64_t at, int64_t size) {
-  return Apply(x, {Kind::kDeallocate, {}, {}, dim, at, size});
+  return Apply(x, {OperatorKind::kDeallocate, {}, {}, dim, at, size});
 }
-at::Tensor Clear(const at::Tensor& x, const Region& block) { return Apply(x, {Kind::kClear, block, {}, 0, 0, 0}); }
-at::Tensor Add(const at::Tensor& x, const Region& a, const Region& b) { return Apply(x, {Kind::kAdd, a, b, 0, 0, 0}); }
+at::Tensor Clear(const at::Tensor& x, const Region& block) {
+  return Apply(x, {OperatorKind::kClear, block, {}, 0, 0, 0});
+}
+at::Tensor Add(const at::Tensor& x, const Region& a, const Region& b) {
+  return Apply(x, {OperatorKind::kAdd, a, b, 0, 0, 0});
+}
 at::Tensor Copy(const at::Tensor& x, const Region& a, const Region& b) {
-  return Apply(x, {Kind::kCopy, a, b, 0, 0, 0});
+  return Apply(x, {OperatorKind::kCopy, a, b, 0, 0, 0});
 }
 at::Tensor Move(const at::Tensor& x, const Region& a, const Region& b) {
-  return Apply(x, {Kind::kMove, a, b, 0, 0, 0});
+  return Apply(x, {OperatorKind::kMove, a, b, 0, 0, 0});
 }
 
-void ClearInPlace(at::Tensor& x, const Region& block) { ApplyInPlace(x, {Kind::kClear, block, {}, 0, 0, 0}); }
-void AddInPlace(at::Tensor& x, const Region& a, const Region& b) { ApplyInPlace(x, {Kind::kAdd, a, b, 0, 0, 0}); }
-void CopyInPlace(at::Tensor& x, const Region& a, const Region& b) { ApplyInPlace(x, {Kind::kCopy, a, b, 0, 0, 0}); }
-void MoveInPlace(at::Tensor& x, const Region& a, const Region& b) { ApplyInPlace(x, {Kind::kMove, a, b, 0, 0, 0}); }
+void ClearInPlace(at::Tensor& x, const Region& block) { ApplyInPlace(x, {OperatorKind::kClear, block, {}, 0, 0, 0}); }
+void AddInPlace(at::Tensor& x, const Region& a, const Region& b) {
+  ApplyInPlace(x, {OperatorKind::kAdd, a, b, 0, 0, 0});
+}
+void CopyInPlace(at::Tensor& x, const Region& a, const Region& b) {
+  ApplyInPlace(x, {OperatorKind::kCopy, a, b, 0, 0, 0});
+}
+void MoveInPlace(at::Tensor& x, const Region& a, const Region& b) {
+  ApplyInPlace(x, {OperatorKind::kMove, a, b, 0, 0, 0});
+}
 
 }  // namespace memory
 }  // namespace adjoin

@@ -10,7 +10,7 @@
 namespace adjoin {
 namespace {
 
-absl::Status Refuse(const Layout& x, const Layout& y, const std::string& why) {
+absl::Status RefuseScatter(const Layout& x, const Layout& y, const std::string& why) {
   return absl::InvalidArgumentError(
       absl::StrCat("scatter: ", y.ToString(), " is not ", x.ToString(), " handed out: ", why));
 }
@@ -18,12 +18,13 @@ absl::Status Refuse(const Layout& x, const Layout& y, const std::string& why) {
 }  // namespace
 
 absl::Status Scatter::Check(const Layout& x, const Layout& y) {
-  if (x.shape() != y.shape() || x.dtype() != y.dtype()) return Refuse(x, y, "shape or dtype differ");
+  if (x.shape() != y.shape() || x.dtype() != y.dtype()) return RefuseScatter(x, y, "shape or dtype differ");
   if (x.mesh().size() != 1)
-    return Refuse(x, y, absl::StrCat("the source lies on ", x.mesh().size(), " ranks, not on one"));
+    return RefuseScatter(x, y, absl::StrCat("the source lies on ", x.mesh().size(), " ranks, not on one"));
   for (int axis = 0; axis < y.mesh().axes(); ++axis) {
     if (y.mesh().shape()[axis] == 1 || y.placements()[axis].kind == Placement::Kind::kSplit) continue;
-    return Refuse(x, y, absl::StrCat("axis ", axis, " is ", y.placements()[axis].ToString(), ", expected a split"));
+    return RefuseScatter(x, y,
+                         absl::StrCat("axis ", axis, " is ", y.placements()[axis].ToString(), ", expected a split"));
   }
   return absl::OkStatus();
 }

@@ -14,7 +14,8 @@
 namespace adjoin {
 namespace {
 
-constexpr absl::Duration kBetweenLooks = absl::Seconds(1);  // at an attempt that runs: its daemons may not be heard
+constexpr absl::Duration kBetweenLooksAtAttempts =
+    absl::Seconds(1);  // at an attempt that runs: its daemons may not be heard
 
 }  // namespace
 
@@ -127,7 +128,7 @@ bool Attempts::EndWhatIsLate(JobRecord& job) {
   const double max_hours = job.spec.resources().max_hours();
   const absl::Duration hours_end =
       max_hours > 0 ? attempt.running_since + absl::Hours(max_hours) - job.running : absl::InfiniteDuration();
-  attempt.look_at = std::min(now + kBetweenLooks, hours_end);
+  attempt.look_at = std::min(now + kBetweenLooksAtAttempts, hours_end);
   std::optional<std::string> stuck;
   if (attempt.watch.has_value()) {
     stuck = attempt.watch->Stuck(now, lateness, [&](size_t r) { return RankText(attempt, r); });

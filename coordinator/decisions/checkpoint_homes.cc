@@ -14,7 +14,7 @@
 namespace adjoin {
 namespace {
 
-constexpr absl::Duration kBetweenLooks = absl::Seconds(1);
+constexpr absl::Duration kBetweenLooksAtHomes = absl::Seconds(1);
 // A look at a job that waits goes over all workers: so many jobs times workers take some milliseconds, for which all
 // messages wait.
 constexpr size_t kMostInOneTick = 20'000;
@@ -113,7 +113,7 @@ void CheckpointHomes::OutputKnown(const std::string& worker, const std::string& 
 
 bool CheckpointHomes::Tick() {
   if (next_ == 0) {
-    if (options_.Now() - looked_at_ < kBetweenLooks) return false;
+    if (options_.Now() - looked_at_ < kBetweenLooksAtHomes) return false;
     looked_at_ = options_.Now();
   }
   // A job may have had its home for so long after it was last seen to have it.

@@ -10,6 +10,7 @@
 #include "base/output_dir.h"
 #include "base/printable_text.h"
 #include "base/trace_file.h"
+#include "coordinator/decisions/stored_rows.h"
 #include "proto/message_limits.h"
 #include "proto/protocol.h"
 
@@ -23,8 +24,6 @@ constexpr absl::Duration kLongestStep = absl::Milliseconds(1);
 constexpr absl::Duration kRecent = absl::Milliseconds(100);
 // Bytes that an element of a list takes besides its own.
 constexpr size_t kBytesAround = 8;
-
-int64_t UnixMillis(absl::Time time) { return time == absl::Time() ? 0 : absl::ToUnixMillis(time); }
 
 ClusterSnapshot::RunningJob Measure(const JobRecord& job) {
   ClusterSnapshot::RunningJob now;

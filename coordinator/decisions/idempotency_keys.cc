@@ -10,7 +10,7 @@
 namespace adjoin {
 namespace {
 
-constexpr absl::Duration kBetweenLooks = absl::Minutes(1);
+constexpr absl::Duration kBetweenLooksAtKeys = absl::Minutes(1);
 // Beyond a limit so many go at once, as a share of it: most submissions then find nothing to drop.
 constexpr size_t kShare = 100;
 
@@ -81,7 +81,7 @@ void IdempotencyKeys::DropOldest(const std::string& name, OfOwner& owner, size_t
 std::vector<StoredKey> IdempotencyKeys::Drop(absl::Time now) {
   std::vector<StoredKey> dropped;
   const bool look = now >= next_look_;
-  if (look) next_look_ = now + kBetweenLooks;
+  if (look) next_look_ = now + kBetweenLooksAtKeys;
   for (auto& [name, owner] : owners_) {
     if (look) DropOldest(name, owner, owner.uses.size(), now - limits_.age, &dropped);
     if (owner.uses.size() <= limits_.per_owner) continue;

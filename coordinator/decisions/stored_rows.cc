@@ -10,12 +10,12 @@
 namespace adjoin {
 namespace {
 
-// Milliseconds since 1970; 0 is absl::Time(), which means never.
-int64_t UnixMillis(absl::Time time) { return time == absl::Time() ? 0 : absl::ToUnixMillis(time); }
-
+// As UnixMillis writes it.
 absl::Time FromMillis(int64_t millis) { return millis == 0 ? absl::Time() : absl::FromUnixMillis(millis); }
 
 }  // namespace
+
+int64_t UnixMillis(absl::Time time) { return time == absl::Time() ? 0 : absl::ToUnixMillis(time); }
 
 StoredJob JobRow(const JobRecord& job) {
   StoredJob row;

@@ -5,6 +5,7 @@
 #ifndef ADJOIN_COORDINATOR_DECISIONS_STORED_ROWS_H_
 #define ADJOIN_COORDINATOR_DECISIONS_STORED_ROWS_H_
 
+#include <cstdint>
 #include <memory>
 
 #include "absl/time/time.h"
@@ -12,6 +13,9 @@
 #include "coordinator/store/records.pb.h"
 
 namespace adjoin {
+
+// Milliseconds since 1970; 0 is absl::Time(), which means never.
+int64_t UnixMillis(absl::Time time);
 
 StoredJob JobRow(const JobRecord& job);
 StoredAttempt AttemptRow(const JobRecord& job, absl::Duration now);

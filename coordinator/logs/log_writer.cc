@@ -65,10 +65,11 @@ void LogWriter::DropOldest() {
 void LogWriter::Remove(const std::string& job_id) {
   {
     absl::MutexLock lock(&mutex_);
-    auto gone = std::remove_if(waiting_.begin(), waiting_.end(), [&](const Item& item) {
-      if (item.job_id == job_id) waiting_bytes_ -= item.bytes;
-      return item.job_id == job_id;
-    });
+    auto gone =
+        std::remove_if(waiting_.begin(), waiting_.end(), [&](const Item& item) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+          if (item.job_id == job_id) waiting_bytes_ -= item.bytes;
+          return item.job_id == job_id;
+        });
     waiting_.erase(gone, waiting_.end());
     gaps_.erase(job_id);
     Item item{++last_added_, job_id};

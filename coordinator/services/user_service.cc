@@ -18,7 +18,7 @@ namespace adjoin {
 namespace {
 
 // How often a waiting stream looks whether its client is still there.
-constexpr absl::Duration kClientCheck = absl::Milliseconds(200);
+constexpr absl::Duration kWatcherCheck = absl::Milliseconds(200);
 constexpr absl::Duration kProgressInterval = absl::Milliseconds(100);
 // How often it looks at its job though no change was told.
 constexpr absl::Duration kLookAtWaiting = absl::Seconds(1);
@@ -72,7 +72,7 @@ void WaitForChange(const LastingCall& call, grpc::ServerContext* context, JobWat
                    absl::Duration limit) {
   const Deadline end = Deadline::After(limit);
   while (call.GoesOn(context) && !end.Expired()) {
-    const Deadline look = Deadline::After(kClientCheck);
+    const Deadline look = Deadline::After(kWatcherCheck);
     if (watch.Wait(calm, end.when() < look.when() ? end : look)) return;
   }
 }
@@ -117,7 +117,7 @@ absl::StatusOr<Submitted> UserService::SubmitAndAwait(const Context& context, co
     if (admission == Admission::kAccepted) return submitted;
     if (admission == Admission::kRefused) return reason;
     planning = admission == Admission::kPlanning;
-    watch.Wait(Deadline::After(kClientCheck));
+    watch.Wait(Deadline::After(kWatcherCheck));
   }
   const absl::Status reason = context.IsCancelled()
                                   ? absl::CancelledError("the client has gone")

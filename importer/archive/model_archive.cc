@@ -9,12 +9,12 @@
 #include "absl/strings/string_view.h"
 #include "base/printable_text.h"
 #include "base/status_macros.h"
+#include "importer/archive/shown_name.h"
 
 namespace adjoin {
 namespace {
 
 constexpr int64_t kPiece = 1 << 20;
-constexpr size_t kMaxShownName = 200;
 
 }  // namespace
 

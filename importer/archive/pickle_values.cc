@@ -10,11 +10,11 @@
 #include "absl/strings/str_cat.h"
 #include "base/printable_text.h"
 #include "base/status_macros.h"
+#include "importer/archive/shown_name.h"
 
 namespace adjoin {
 namespace {
 
-constexpr size_t kMaxShownName = 200;
 constexpr size_t kMaxFunctionName = 1024;  // each value of it has its own copy
 constexpr size_t kMaxStorageName = 200;
 constexpr size_t kMaxDims = 16;

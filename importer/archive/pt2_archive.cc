@@ -10,6 +10,7 @@
 #include "base/printable_text.h"
 #include "base/status_macros.h"
 #include "importer/archive/scalar_type.h"
+#include "importer/archive/shown_name.h"
 
 namespace adjoin {
 namespace {
@@ -17,7 +18,6 @@ namespace {
 constexpr char kOldProgram[] = "serialized_exported_program.json";
 constexpr int64_t kMaxPickleBytes = 16 << 20;
 constexpr int64_t kMaxShortEntry = 100;  // "little"
-constexpr size_t kMaxShownName = 200;
 
 absl::Status Bad(const std::string& path, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(path, ": ", what));

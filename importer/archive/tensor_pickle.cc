@@ -7,13 +7,10 @@
 #include "absl/strings/str_cat.h"
 #include "base/printable_text.h"
 #include "base/status_macros.h"
+#include "importer/archive/shown_name.h"
 
 namespace adjoin {
-namespace {
-
-constexpr size_t kMaxShownName = 200;
-
-}  // namespace
+namespace {}  // namespace
 
 absl::StatusOr<std::vector<StoredTensor>> ReadTensorPickle(absl::string_view pickle, const std::string& where) {
   const auto refused = [&](absl::string_view what) {

@@ -15,6 +15,7 @@
 #include "base/errno_status.h"
 #include "base/printable_text.h"
 #include "base/status_macros.h"
+#include "importer/archive/shown_name.h"
 
 namespace adjoin {
 namespace {
@@ -29,7 +30,6 @@ constexpr int64_t kLocalHeaderBytes = 30, kDirectoryEntryBytes = 46, kEndBytes =
 constexpr int64_t kMaxCommentBytes = 0xffff;
 constexpr uint32_t kIn64 = 0xffffffff;  // the number stands in the zip64 record
 constexpr uint16_t kExtra64 = 1;
-constexpr size_t kMaxShownName = 200;
 constexpr int64_t kPieceBytes = 1 << 20;
 constexpr uint16_t kDeflated = 8;
 constexpr uint64_t kMostInflation = 1032;  // of deflate: 258 bytes of 2 bits

@@ -11,9 +11,9 @@ namespace {
 
 using Extents = std::vector<int64_t>;
 
-class Finder {
+class AttentionFinder {
  public:
-  explicit Finder(const OpGraph& graph) : graph_(graph) {
+  explicit AttentionFinder(const OpGraph& graph) : graph_(graph) {
     for (size_t i = 0; i < graph.nodes.size(); ++i) {
       for (const std::string& output : graph.nodes[i].outputs) producer_[output] = i;
       for (const auto& [name, argument] : graph.nodes[i].arguments) {
@@ -136,7 +136,7 @@ class Finder {
 
 std::vector<AttentionPattern> FindAttention(const OpGraph& graph) {
   std::vector<AttentionPattern> patterns;
-  Finder finder(graph);
+  AttentionFinder finder(graph);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     if (graph.nodes[i].op != "scaled_dot_product_attention") continue;
     std::optional<AttentionPattern> found = finder.At(i);

@@ -11,9 +11,9 @@ namespace {
 
 using Extents = std::vector<int64_t>;
 
-absl::Status Refused(const char* why) { return absl::InvalidArgumentError(why); }
+absl::Status RefusedView(const char* why) { return absl::InvalidArgumentError(why); }
 
-absl::Status OtherDims() { return Refused("its dims are not those of its parameter"); }
+absl::Status OtherDims() { return RefusedView("its dims are not those of its parameter"); }
 
 }  // namespace
 
@@ -45,9 +45,9 @@ bool ParameterView::Repeats(const Dim& dim) const {
 absl::StatusOr<ParameterView> ParameterView::First(size_t dim, int64_t count) const {
   if (dim >= dims_.size()) return OtherDims();
   ParameterView view = *this;
-  if (count < 1 || count > dims_[dim].extent) return Refused("it takes elements that the parameter does not have");
+  if (count < 1 || count > dims_[dim].extent) return RefusedView("it takes elements that the parameter does not have");
   if (count == dims_[dim].extent) return view;
-  if (Repeats(dims_[dim])) return Refused("it takes a part of what is repeated");
+  if (Repeats(dims_[dim])) return RefusedView("it takes a part of what is repeated");
   view.dims_[dim].extent = count;
   view.length_[static_cast<size_t>(dims_[dim].own)] = count;
   return view;
@@ -69,22 +69,22 @@ absl::StatusOr<ParameterView> ParameterView::Reshaped(const Extents& to) const {
     }
     skip_ones();
     if (next == dims_.size() || dims_[next].extent != extent) {
-      return Refused("it changes the shape of a parameter; right would be a parameter of that shape");
+      return RefusedView("it changes the shape of a parameter; right would be a parameter of that shape");
     }
     view.dims_.push_back(dims_[next++]);
   }
   skip_ones();
-  if (next != dims_.size()) return Refused("it changes the shape of a parameter; right would be one of that shape");
+  if (next != dims_.size()) return RefusedView("it changes the shape of a parameter; right would be one of that shape");
   return view;
 }
 
 absl::StatusOr<ParameterView> ParameterView::Expanded(const Extents& to) const {
   ParameterView view = *this;
-  if (to.size() < dims_.size()) return Refused("it has fewer dims than the parameter");
+  if (to.size() < dims_.size()) return RefusedView("it has fewer dims than the parameter");
   view.dims_.insert(view.dims_.begin(), to.size() - dims_.size(), Dim());
   for (size_t i = 0; i < to.size(); ++i) {
     if (view.dims_[i].extent == to[i]) continue;
-    if (view.dims_[i].extent != 1) return Refused("it repeats a dim of more than one element");
+    if (view.dims_[i].extent != 1) return RefusedView("it repeats a dim of more than one element");
     view.dims_[i].extent = to[i];
   }
   return view;
@@ -118,7 +118,7 @@ absl::StatusOr<ParameterView> ParameterView::WithDim(size_t dim) const {
 
 absl::StatusOr<Extents> ParameterView::OrderBeside(const Extents& x) const {
   if (dims_.size() > x.size() || own_shape_.size() > x.size())
-    return Refused("a parameter has more dims than the other");
+    return RefusedView("a parameter has more dims than the other");
   const size_t front = x.size() - dims_.size(), of_own = x.size() - own_shape_.size();
   std::vector<int64_t> place(x.size(), -1);  // in the new order: the dim of x
   std::vector<bool> placed(x.size(), false);
@@ -126,11 +126,11 @@ absl::StatusOr<Extents> ParameterView::OrderBeside(const Extents& x) const {
     const Dim& dim = dims_[i];
     const size_t in_x = front + i;
     if (dim.extent == 1) continue;
-    if (dim.extent != x[in_x]) return Refused("a parameter is larger than what it is combined with");
+    if (dim.extent != x[in_x]) return RefusedView("a parameter is larger than what it is combined with");
     if (Repeats(dim)) continue;  // the other operand repeats it as well
-    if (in_x == 0) return Refused("a parameter has elements for each sample of the batch");
+    if (in_x == 0) return RefusedView("a parameter has elements for each sample of the batch");
     const size_t wanted = of_own + static_cast<size_t>(dim.own);
-    if (wanted == 0) return Refused("a parameter's dim 0 stands beside the batch");
+    if (wanted == 0) return RefusedView("a parameter's dim 0 stands beside the batch");
     place[wanted] = static_cast<int64_t>(in_x);
     placed[in_x] = true;
   }

@@ -18,9 +18,9 @@ constexpr double kMasked = -100;  // as torchvision writes it
 constexpr int64_t kMostExtent = 1 << 20;
 constexpr int64_t kMostCells = 4096;  // of a window
 
-class Finder {
+class WindowAttentionFinder {
  public:
-  Finder(const OpGraph& graph, ConstantEvaluator& constants) : graph_(graph), constants_(constants) {
+  WindowAttentionFinder(const OpGraph& graph, ConstantEvaluator& constants) : graph_(graph), constants_(constants) {
     for (size_t i = 0; i < graph.nodes.size(); ++i) {
       for (const std::string& output : graph.nodes[i].outputs) producer_[output] = i;
       for (const auto& [name, argument] : graph.nodes[i].arguments) {
@@ -293,7 +293,7 @@ std::vector<WindowAttentionPattern> FindWindowAttention(const OpGraph& graph, Co
   }
   std::vector<WindowAttentionPattern> patterns;
   for (const auto& [path, nodes] : modules) {
-    std::optional<WindowAttentionPattern> found = Finder(graph, constants).Of(nodes);
+    std::optional<WindowAttentionPattern> found = WindowAttentionFinder(graph, constants).Of(nodes);
     if (found.has_value()) patterns.push_back(*std::move(found));
   }
   return patterns;

@@ -9,18 +9,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/printable_text.h"
+#include "importer/archive/shown_name.h"
 #include "importer/torchscript/shape_inference.h"
 
 namespace adjoin {
-namespace {
-
-constexpr size_t kMaxShown = 200;
-
-}  // namespace
+namespace {}  // namespace
 
 absl::StatusOr<ExampleInput> ParseExample(absl::string_view text) {
   const auto bad = [&](absl::string_view what) {
-    return absl::InvalidArgumentError(absl::StrCat("--example-shape ", PrintableText(text, kMaxShown), ": ", what,
+    return absl::InvalidArgumentError(absl::StrCat("--example-shape ", PrintableText(text, kMaxShownName), ": ", what,
                                                    "; right would be such as 2x3x64x64, or 2x16:int64"));
   };
   const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(text, absl::MaxSplits(':', 1));

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/printable_text.h"
 #include "base/status_macros.h"
+#include "importer/archive/shown_name.h"
 #include "importer/torchscript/aten_schemas.h"
 #include "importer/torchscript/shape_inference.h"
 
@@ -15,7 +16,6 @@ namespace {
 
 using Kind = ScriptValue::Kind;
 
-constexpr size_t kMaxShown = 200;
 constexpr size_t kMaxHint = 64;  // bytes of a value's name, of which all that read it have copies
 constexpr char kTarget[] = "torch.ops.aten.";
 
@@ -23,7 +23,7 @@ absl::Status Bad(const OpNode& node, absl::string_view what) {
   return absl::InvalidArgumentError(PrintableText(
       absl::StrCat(node.target, " in ", node.module.empty() ? "the model itself" : absl::StrCat("module ", node.module),
                    ": ", what),
-      2 * kMaxShown));
+      2 * kMaxShownName));
 }
 
 // Whether an operator of ATen without a schema may change the list or dict that is its first argument, as append and

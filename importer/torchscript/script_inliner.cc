@@ -19,6 +19,7 @@
 #include "absl/strings/strip.h"
 #include "base/printable_text.h"
 #include "base/status_macros.h"
+#include "importer/archive/shown_name.h"
 #include "importer/torchscript/script_attributes.h"
 #include "importer/torchscript/script_graph.h"
 #include "importer/torchscript/script_syntax.h"
@@ -32,7 +33,6 @@ using Kind = ScriptValue::Kind;
 using Form = ScriptExpression::Kind;
 using Values = std::vector<ScriptValue>;
 
-constexpr size_t kMaxShown = 200;
 constexpr size_t kMaxCalls = 100;  // methods in each other
 constexpr int kMaxNested = 600;    // expressions in each other, of all methods that run
 
@@ -86,16 +86,16 @@ class Inliner {
     std::vector<std::string> names;
     for (size_t i = 1; i < forward.parameters.size(); ++i) {
       const ScriptParameter& parameter = forward.parameters[i];
-      names.push_back(PrintableText(parameter.name, kMaxShown));
+      names.push_back(PrintableText(parameter.name, kMaxShownName));
       if (parameter.type == "Tensor") continue;
       return absl::InvalidArgumentError(absl::StrCat(archive_.path(), ": forward's argument ", names.back(), " is a ",
-                                                     PrintableText(parameter.type, kMaxShown),
+                                                     PrintableText(parameter.type, kMaxShownName),
                                                      "; right would be a model of tensors"));
     }
     if (examples.size() != names.size()) {
       return absl::InvalidArgumentError(absl::StrCat(
           archive_.path(), ": a file of torch.jit.save does not tell the extents of its arguments, which are ",
-          names.size(), " (", PrintableText(absl::StrJoin(names, ", "), kMaxShown), "), and --example-shape has ",
+          names.size(), " (", PrintableText(absl::StrJoin(names, ", "), kMaxShownName), "), and --example-shape has ",
           examples.size(), "; right would be those that it was traced with, such as --example-shape 2x3x64x64"));
     }
     Values arguments;
@@ -134,8 +134,8 @@ class Inliner {
     const auto method = type->methods.find(name);
     if (method == type->methods.end()) {
       return absl::InvalidArgumentError(absl::StrCat(archive_.FileOf(module.class_name), ": class ",
-                                                     PrintableText(module.type, kMaxShown), " has no method ",
-                                                     PrintableText(name, kMaxShown)));
+                                                     PrintableText(module.type, kMaxShownName), " has no method ",
+                                                     PrintableText(name, kMaxShownName)));
     }
     ScriptValue self = ScriptValue::Of(Kind::kModule);
     self.object = object;
@@ -158,19 +158,19 @@ class Inliner {
     frame.where = where;
     if (!method.control.empty()) {
       return Bad(frame, method.control_line,
-                 absl::StrCat("its method ", PrintableText(name, kMaxShown), " has `", method.control,
+                 absl::StrCat("its method ", PrintableText(name, kMaxShownName), " has `", method.control,
                               "`, so that it is scripted; right would be torch.jit.trace(model.eval(), example)"));
     }
     if (running_.size() == kMaxCalls) return Bad(frame, method.line, "methods call each other too deeply");
     // The same class twice in each other is two modules; the same module is one that calls itself.
     const std::string key = absl::StrCat(name, "@", modules_.innermost == nullptr ? "" : modules_.innermost->path);
     if (!running_.insert(key).second) {
-      return Bad(frame, method.line, absl::StrCat("its method ", PrintableText(name, kMaxShown), " calls itself"));
+      return Bad(frame, method.line, absl::StrCat("its method ", PrintableText(name, kMaxShownName), " calls itself"));
     }
     if (!names.empty() || arguments.size() != method.parameters.size()) {
       return Unlike(frame, method.line,
-                    absl::StrCat("its method ", PrintableText(name, kMaxShown), " is called with ", arguments.size(),
-                                 " arguments, and has ", method.parameters.size()));
+                    absl::StrCat("its method ", PrintableText(name, kMaxShownName), " is called with ",
+                                 arguments.size(), " arguments, and has ", method.parameters.size()));
     }
     for (size_t i = 0; i < arguments.size(); ++i) {
       frame.variables[method.parameters[i].name] = std::move(arguments[i]);
@@ -247,7 +247,7 @@ class Inliner {
       return value;
     }
     return Unlike(frame, expression.line,
-                  absl::StrCat("the name ", PrintableText(expression.text, kMaxShown), " is not defined"));
+                  absl::StrCat("the name ", PrintableText(expression.text, kMaxShownName), " is not defined"));
   }
 
   absl::StatusOr<ScriptValue> Negative(const ScriptExpression& expression, Frame& frame) {
@@ -294,7 +294,7 @@ class Inliner {
 
   absl::StatusOr<ScriptValue> AttributeOf(const ScriptValue& module, const std::string& name, int line,
                                           const Frame& frame) {
-    const std::string shown = PrintableText(name, kMaxShown);
+    const std::string shown = PrintableText(name, kMaxShownName);
     if (module.kind != Kind::kModule) {
       return Unlike(frame, line, absl::StrCat("the attribute ", shown, " is of what is no module"));
     }
@@ -302,7 +302,7 @@ class Inliner {
     const auto found = owner.attributes.find(name);
     if (found == owner.attributes.end()) {
       return Unlike(frame, line,
-                    absl::StrCat("module ", PrintableText(owner.path, kMaxShown), " has no attribute ", shown));
+                    absl::StrCat("module ", PrintableText(owner.path, kMaxShownName), " has no attribute ", shown));
     }
     ScriptValue value = AttributeValue(archive_, found->second);
     ADJOIN_RETURN_IF_ERROR(CountSteps(frame, line, value.size));
@@ -317,7 +317,7 @@ class Inliner {
     const PickleValue* value = read ? archive_.Constant(index) : nullptr;
     if (value == nullptr) {
       return Unlike(frame, expression.line,
-                    absl::StrCat("there is no constant ", PrintableText(expression.text, kMaxShown)));
+                    absl::StrCat("there is no constant ", PrintableText(expression.text, kMaxShownName)));
     }
     ADJOIN_ASSIGN_OR_RETURN(ScriptValue constant, ConstantValue(archive_, *value));
     ADJOIN_RETURN_IF_ERROR(CountSteps(frame, expression.line, constant.size));
@@ -352,8 +352,9 @@ class Inliner {
     if (name.empty() || is_variable) {
       ADJOIN_ASSIGN_OR_RETURN(const ScriptValue owner, Evaluate(callee.items[0], frame));
       if (owner.kind != Kind::kModule) {
-        return Unlike(frame, call.line,
-                      absl::StrCat("the method ", PrintableText(callee.text, kMaxShown), " is of what is no module"));
+        return Unlike(
+            frame, call.line,
+            absl::StrCat("the method ", PrintableText(callee.text, kMaxShownName), " is of what is no module"));
       }
       return CallMethod(owner.object, callee.text, std::move(written.places), call.names);
     }
@@ -371,7 +372,7 @@ class Inliner {
     }
     const bool converts = name == "int" || name == "float" || name == "bool";
     if (!converts || call.places.size() != 1) {
-      return Unlike(frame, line, absl::StrCat("the function ", PrintableText(name, kMaxShown), " is not known"));
+      return Unlike(frame, line, absl::StrCat("the function ", PrintableText(name, kMaxShownName), " is not known"));
     }
     const ScriptValue& value = call.places[0];
     if (value.kind == Kind::kText && name == "float") {  // "inf", "-inf", "nan"
@@ -388,7 +389,7 @@ class Inliner {
     const bool is_torch = parts.size() == 2 && parts[0] == "torch";
     const bool is_ops = parts.size() == 3 && parts[0] == "ops";
     if (!is_torch && !is_ops) {
-      return Unlike(frame, line, absl::StrCat("the function ", PrintableText(name, kMaxShown), " is not known"));
+      return Unlike(frame, line, absl::StrCat("the function ", PrintableText(name, kMaxShownName), " is not known"));
     }
     call.op = std::string(parts.back());
     if (is_ops && parts[1] != "aten" && parts[1] != "prim") call.target = absl::StrCat("torch.", name);

@@ -13,7 +13,6 @@
 namespace adjoin {
 namespace {
 
-constexpr size_t kMaxShown = 60;
 using Token = ScriptToken::Kind;
 using Kind = ScriptExpression::Kind;
 
@@ -63,7 +62,7 @@ class Parser {
                               : Now().kind == Token::kIndent ? "a block"
                               : Now().kind == Token::kDedent ? "the end of a block"
                               : Now().kind == Token::kEnd    ? "the end of the file"
-                                                             : PrintableText(Now().text, kMaxShown);
+                                                             : PrintableText(Now().text, kMaxShownToken);
     return ScriptError(where_, Now().line, absl::StrCat(found, " in place of ", expected));
   }
   absl::Status Expect(const char* text) { return Accept(text) ? absl::OkStatus() : Bad(text); }
@@ -128,7 +127,7 @@ class Parser {
       }
     }
     if (file.classes.emplace(name, std::move(type)).second) return absl::OkStatus();
-    return ScriptError(where_, begin.line, absl::StrCat("a second class ", PrintableText(name, kMaxShown)));
+    return ScriptError(where_, begin.line, absl::StrCat("a second class ", PrintableText(name, kMaxShownToken)));
   }
 
   absl::Status Method(std::map<std::string, ScriptMethod>& methods) {
@@ -151,7 +150,7 @@ class Parser {
     ADJOIN_RETURN_IF_ERROR(BeginBlock());
     while (!EndBlock()) ADJOIN_RETURN_IF_ERROR(Statement(method));
     if (methods.emplace(name, std::move(method)).second) return absl::OkStatus();
-    return ScriptError(where_, Now().line, absl::StrCat("a second method ", PrintableText(name, kMaxShown)));
+    return ScriptError(where_, Now().line, absl::StrCat("a second method ", PrintableText(name, kMaxShownToken)));
   }
 
   absl::Status Statement(ScriptMethod& method) {

@@ -13,7 +13,6 @@
 namespace adjoin {
 namespace {
 
-constexpr size_t kMaxShown = 60;
 constexpr size_t kMaxWord = 1024;  // bytes of a name or a text: values have copies of it
 constexpr absl::string_view kSigns = "()[]{}:,.=-*+/%<>!@&|^~;";
 
@@ -113,7 +112,7 @@ class Lexer {
       return absl::OkStatus();
     }
     if (kSigns.find(c) == absl::string_view::npos) {
-      return Bad(absl::StrCat("the character ", PrintableText(text_.substr(at_, 1), kMaxShown)));
+      return Bad(absl::StrCat("the character ", PrintableText(text_.substr(at_, 1), kMaxShownToken)));
     }
     if (c == '(' || c == '[' || c == '{') ++depth_;
     if ((c == ')' || c == ']' || c == '}') && --depth_ < 0) return Bad("a bracket that nothing opens");
@@ -135,7 +134,7 @@ class Lexer {
     const absl::string_view text = text_.substr(begin, at_ - begin);
     ScriptToken& token = Push(real ? ScriptToken::Kind::kFloat : ScriptToken::Kind::kInt, text);
     const bool read = real ? absl::SimpleAtod(text, &token.real) : absl::SimpleAtoi(text, &token.number);
-    return read ? absl::OkStatus() : Bad(absl::StrCat("the number ", PrintableText(text, kMaxShown)));
+    return read ? absl::OkStatus() : Bad(absl::StrCat("the number ", PrintableText(text, kMaxShownToken)));
   }
 
   absl::Status Text() {

@@ -2,6 +2,7 @@
 #ifndef ADJOIN_IMPORTER_TORCHSCRIPT_SCRIPT_TOKENS_H_
 #define ADJOIN_IMPORTER_TORCHSCRIPT_SCRIPT_TOKENS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -21,6 +22,8 @@ struct ScriptToken {
   double real = 0;
   std::string text;  // of kText what it says, without quotes
 };
+
+inline constexpr size_t kMaxShownToken = 60;  // bytes, for PrintableText
 
 // kDataLoss, with `where` and the line.
 absl::Status ScriptError(const std::string& where, int line, absl::string_view what);

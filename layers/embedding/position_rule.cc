@@ -17,7 +17,7 @@
 namespace adjoin {
 namespace {
 
-constexpr double kStandardDeviation = 0.02;  // as vision transformers and language models draw them
+constexpr double kPositionDeviation = 0.02;  // as vision transformers and language models draw them
 
 absl::StatusOr<ParameterNeed> Learned(const LayerRequest& request) {
   const Layout& x = request.input[0];
@@ -30,7 +30,7 @@ absl::StatusOr<ParameterNeed> Learned(const LayerRequest& request) {
   ParameterNeed weight{.role = kRoleWeight, .home = std::move(home), .needed = std::move(needed)};
   weight.init.emplace();
   weight.init->set_kind("normal");
-  weight.init->set_gain(kStandardDeviation);
+  weight.init->set_gain(kPositionDeviation);
   return weight;
 }
 

@@ -15,7 +15,7 @@
 namespace adjoin {
 namespace {
 
-constexpr double kStandardDeviation = 0.02;  // as vision transformers draw them
+constexpr double kTokenDeviation = 0.02;  // as vision transformers draw them
 
 // A tensor of `shape`, whose features are its last dim, cut as x's are; its batch, dim 0, likewise where `has_batch`.
 // The same along all other axes.
@@ -61,7 +61,7 @@ absl::StatusOr<LayerOutcome> TokensRule(const LayerRequest& request) {
   ParameterNeed weight{.role = kRoleWeight, .home = std::move(home), .needed = std::move(needed)};
   weight.init.emplace();
   weight.init->set_kind("normal");
-  weight.init->set_gain(kStandardDeviation);
+  weight.init->set_gain(kTokenDeviation);
   // Each number of the result is copied once.
   return LayerOutcome{.spec = request.spec,
                       .input = {InputNeed{}},

@@ -65,14 +65,14 @@ struct Operand {
   }
 };
 
-struct Operands {
+struct MatmulOperands {
   Operand a, b, product, natural;  // `natural`: the product when its sums are added
 };
 
-Operands OperandsOf(const Layout& a, const Shape64& b, const std::optional<Layout>& y) {
+MatmulOperands OperandsOf(const Layout& a, const Shape64& b, const std::optional<Layout>& y) {
   const Placement whole = Placement::Broadcast();
   const int last = a.dims() - 1;
-  Operands all;
+  MatmulOperands all;
   const auto add = [&](Placement of_a, Placement of_b, Placement of_product, Placement natural, const Layout& sized,
                        int dim) {
     const std::vector<int64_t> sizes = dim < 0 ? std::vector<int64_t>() : PartSizes(sized, dim);
@@ -113,7 +113,7 @@ absl::StatusOr<LayerOutcome> MatmulRule(const LayerRequest& request) {
     ADJOIN_ASSIGN_OR_RETURN(Layout named, OutputLayout(request, shape, a));
     if (named.mesh() == a.mesh()) y = std::move(named);
   }
-  const Operands all = OperandsOf(a, b.shape(), y);
+  const MatmulOperands all = OperandsOf(a, b.shape(), y);
   ADJOIN_ASSIGN_OR_RETURN(Layout of_a, all.a.On(a.mesh(), a.shape(), a.dtype()));
   ADJOIN_ASSIGN_OR_RETURN(Layout of_b, all.b.On(a.mesh(), b.shape(), b.dtype()));
   ADJOIN_ASSIGN_OR_RETURN(Layout compute, all.product.On(a.mesh(), shape, a.dtype()));

@@ -5,6 +5,7 @@
 
 #include "base/status_macros.h"
 #include "layers/norm/norm_roles.h"
+#include "layers/norm/norm_sums.h"
 #include "layers/rules/layout_like.h"
 #include "layers/rules/roles.h"
 #include "layers/rules/rule_checks.h"
@@ -15,8 +16,6 @@
 
 namespace adjoin {
 namespace {
-
-constexpr int kChannelDim = 1;
 
 absl::Status CheckInput(const LayerRequest& request, int64_t volume) {
   const Layout& x = request.input[0];
@@ -57,7 +56,7 @@ absl::StatusOr<MovementNeed> Gathered(const Layout& x) {
 }
 
 // As in PyTorch's state_dict.
-absl::StatusOr<std::vector<ParameterNeed>> ParametersOf(const LayerRequest& request, const Layer& spec) {
+absl::StatusOr<std::vector<ParameterNeed>> BatchNormParameters(const LayerRequest& request, const Layer& spec) {
   const Layout& x = request.input[0];
   ADJOIN_ASSIGN_OR_RETURN(const Layout channels, PerChannel(x, request.parameter_dtype));
   std::vector<ParameterNeed> parameters;
@@ -92,7 +91,7 @@ absl::StatusOr<LayerOutcome> BatchNormRule(const LayerRequest& request) {
   ADJOIN_ASSIGN_OR_RETURN(const int64_t volume, CheckedVolume(x.shape()));
   ADJOIN_RETURN_IF_ERROR(CheckInput(request, volume));
   ADJOIN_ASSIGN_OR_RETURN(Layout output, OutputLayout(request, x.shape(), x));
-  ADJOIN_ASSIGN_OR_RETURN(std::vector<ParameterNeed> parameters, ParametersOf(request, spec));
+  ADJOIN_ASSIGN_OR_RETURN(std::vector<ParameterNeed> parameters, BatchNormParameters(request, spec));
   std::vector<MovementNeed> movements;
   if (request.training) {
     ADJOIN_ASSIGN_OR_RETURN(MovementNeed gathered, Gathered(x));

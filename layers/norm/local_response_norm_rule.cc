@@ -12,7 +12,7 @@
 namespace adjoin {
 namespace {
 
-constexpr int kChannelDim = 1;
+constexpr int kNormalisedDim = 1;
 
 absl::Status FillDefaults(LocalResponseNorm& norm) {
   if (norm.size() < 1)
@@ -42,7 +42,7 @@ absl::StatusOr<LayerOutcome> LocalResponseNormRule(const LayerRequest& request) 
   ADJOIN_ASSIGN_OR_RETURN(Window channels,
                           Window::Create({.kernel = size, .pad_lo = size / 2, .pad_hi = (size - 1) / 2}));
   InputNeed need;
-  need.readings.emplace(kChannelDim, std::move(channels));
+  need.readings.emplace(kNormalisedDim, std::move(channels));
   ADJOIN_ASSIGN_OR_RETURN(Layout output, OutputLayout(request, x.shape(), x));
   ADJOIN_ASSIGN_OR_RETURN(const int64_t volume, CheckedVolume(x.shape()));
   // Square, add up a window; scale, add k, raise to a power, divide.

@@ -28,8 +28,6 @@
 namespace adjoin {
 namespace {
 
-constexpr int kChannelDim = 1;
-
 absl::Status CheckFields(const Norm& norm) {
   const std::string& kind = norm.kind();
   const bool last_dims = kind == "layer" || kind == "rms";

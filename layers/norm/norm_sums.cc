@@ -12,7 +12,6 @@ namespace adjoin {
 namespace {
 
 constexpr int kBatchDim = 0;
-constexpr int kChannelDim = 1;
 
 absl::StatusOr<Layout> GroupSums(const Layout& x, int64_t groups, Placement along) {
   const int64_t size = x.shape()[kChannelDim] / groups;

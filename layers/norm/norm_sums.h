@@ -17,6 +17,8 @@
 
 namespace adjoin {
 
+inline constexpr int kChannelDim = 1;
+
 // Whether the kind normalises over groups of channels and all dims after them: "group" and "instance", where each
 // channel is a group. Else ("layer", "rms") over the last dims.
 bool NormalisesGroups(const Norm& norm);

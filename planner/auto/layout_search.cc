@@ -21,7 +21,7 @@ namespace {
 constexpr char kWhole[] = "whole";
 
 // The most cells of a dim that a rank has, for each dim.
-std::vector<int64_t> LargestPart(const Layout& layout) {
+std::vector<int64_t> LargestEvenPart(const Layout& layout) {
   std::vector<int64_t> shape;
   for (int dim = 0; dim < layout.dims(); ++dim) {
     shape.push_back((layout.shape()[dim] + layout.Parts(dim) - 1) / layout.Parts(dim));
@@ -169,7 +169,7 @@ double LayoutSearch::LossSeconds(const LossPlan& loss, const Layout& prediction,
     add(movement.from, movement.to, training && movement.differentiable);
   }
   LayerSizes sizes;
-  sizes.input = {LargestPart(outcome->prediction)};
+  sizes.input = {LargestEvenPart(outcome->prediction)};
   sizes.type = outcome->prediction.dtype();
   const CostModel::KernelSeconds kernel = model_.OfLoss(loss.spec(), sizes);
   const double slowest = SlowestOf(slowness_, outcome->prediction.mesh().ranks());

@@ -12,7 +12,7 @@
 namespace adjoin {
 namespace {
 
-constexpr uint64_t kMostSteps = std::numeric_limits<int64_t>::max();
+constexpr uint64_t kMostStep = std::numeric_limits<int64_t>::max();
 
 // Checks the fields that name an earlier job.
 absl::Status CheckJob(const Weights& weights) {
@@ -29,9 +29,8 @@ absl::Status CheckJob(const Weights& weights) {
     return AtField("weights.from_job", InvalidSpec("weights.from_job stands in place of ", other,
                                                    ", which the job has, too; leave one out"));
   }
-  if (weights.step() > kMostSteps) {
-    return AtField("weights.step",
-                   InvalidSpec("weights.step is ", weights.step(), "; it must be at most ", kMostSteps));
+  if (weights.step() > kMostStep) {
+    return AtField("weights.step", InvalidSpec("weights.step is ", weights.step(), "; it must be at most ", kMostStep));
   }
   if (!weights.best() || weights.step() == 0) return absl::OkStatus();
   return AtField("weights.step", InvalidSpec("weights.best and weights.step name two checkpoints; leave one out"));

@@ -16,7 +16,7 @@
 namespace adjoin {
 namespace {
 
-constexpr double kLane = 8, kPictureSide = 84, kNode = 14, kEntry = 5;
+constexpr double kHtmlLane = 8, kHtmlPictureSide = 84, kNode = 14, kEntry = 5;
 constexpr size_t kMostNames = 2000;
 constexpr char kPageStyle[] =
     "*{box-sizing:border-box}body{margin:0 auto;padding:16px;max-width:1100px;background:var(--ground);"
@@ -57,8 +57,8 @@ class HtmlPage {
       : page_(page),
         rows_(FoldRows(page.rows)),
         lanes_(LanesOf(rows_)),
-        pictures_(PicturesOf(rows_, kPictureSide)),
-        spine_(8 + kLane * lanes_.lanes) {}
+        pictures_(PicturesOf(rows_, kHtmlPictureSide)),
+        spine_(8 + kHtmlLane * lanes_.lanes) {}
 
   std::string Text() {
     text_ = absl::StrCat(
@@ -120,7 +120,7 @@ class HtmlPage {
       absl::StrAppend(&lines, Line(spine_, node, spine_, "100%"));
     }
     for (const RowLanes::Lane& lane : lanes_.lane) {
-      const double x = spine_ - kLane * (lane.lane + 1);
+      const double x = spine_ - kHtmlLane * (lane.lane + 1);
       const int to = lane.to.back();
       if (row < lane.from || row > to) continue;
       if (row == lane.from) {

@@ -18,7 +18,7 @@ namespace adjoin {
 namespace {
 
 constexpr double kWidth = 860, kMargin = 20, kInner = kWidth - 2 * kMargin;
-constexpr double kLane = 12, kLine = 15, kEdgeLine = 18, kPictureSide = 84, kTimeBar = 160;
+constexpr double kSvgLane = 12, kLine = 15, kEdgeLine = 18, kSvgPictureSide = 84, kTimeBar = 160;
 constexpr size_t kMostWarnings = 4;
 constexpr double kLabelColumn = 110;
 
@@ -26,9 +26,9 @@ constexpr double kLabelColumn = 110;
 class Page {
  public:
   explicit Page(const PicturePage& page) : page_(page), rows_(FoldRows(page.rows)), lanes_(LanesOf(rows_)) {
-    pictures_ = PicturesOf(rows_, kPictureSide);
+    pictures_ = PicturesOf(rows_, kSvgPictureSide);
     for (const TensorPicture& picture : pictures_) picture_width_ = std::max(picture_width_, picture.drawing.right());
-    spine_ = kMargin + 6 + kLane * lanes_.lanes;
+    spine_ = kMargin + 6 + kSvgLane * lanes_.lanes;
   }
 
   Drawing Draw() {
@@ -151,7 +151,7 @@ class Page {
       if (GoesOn(rows_, row) || !rows_[i].inputs.empty()) lines.AddLine({{spine_, from}, {spine_, node_[i]}}, "ln");
     }
     for (const RowLanes::Lane& lane : lanes_.lane) {
-      const double x = spine_ - kLane * (lane.lane + 1), from = node_[lane.from];
+      const double x = spine_ - kSvgLane * (lane.lane + 1), from = node_[lane.from];
       lines.AddLine({{spine_, from},
                      {x + 4, from},
                      {x, from + 4},

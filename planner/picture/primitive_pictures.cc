@@ -20,7 +20,7 @@
 namespace adjoin {
 namespace {
 
-constexpr double kMargin = 24;
+constexpr double kPictureMargin = 24;
 
 // Draws who holds what on a mesh of 2 x 2 ranks.
 absl::StatusOr<Drawing> CellOf(const std::string& first, const std::string& second) {
@@ -52,19 +52,19 @@ void AddBox(const Box& box, double size, double left, double top, const std::str
 absl::StatusOr<std::string> PlacementsSvg() {
   const std::vector<std::string> placements = {"S(0)", "S(1)", "B", "P"};
   Drawing drawing;
-  drawing.AddText({kMargin, 40}, "One tensor on a mesh of 2 x 2 ranks", TextStyle::kHeading);
-  drawing.AddText({kMargin, 60},
+  drawing.AddText({kPictureMargin, 40}, "One tensor on a mesh of 2 x 2 ranks", TextStyle::kHeading);
+  drawing.AddText({kPictureMargin, 60},
                   "Ranks 0, 1 are the mesh's first row, ranks 2, 3 its second. The first axis leads from 0 "
                   "to 2, the second from 0 to 1.",
                   TextStyle::kPlain);
-  drawing.AddText({kMargin, 77},
+  drawing.AddText({kPictureMargin, 77},
                   "A box with stripes is on several ranks: as copies (B), or as the terms of a sum (P, "
                   "dashed).",
                   TextStyle::kPlain);
   constexpr double kLeft = 130, kTop = 128, kColumn = 160, kRow = 132;
   drawing.AddText({kLeft + 1.5 * kColumn + 52, 100}, "along the second axis", TextStyle::kSmall, Anchor::kMiddle);
-  drawing.AddText({kMargin, kTop + 12}, "along the", TextStyle::kSmall);
-  drawing.AddText({kMargin, kTop + 26}, "first axis", TextStyle::kSmall);
+  drawing.AddText({kPictureMargin, kTop + 12}, "along the", TextStyle::kSmall);
+  drawing.AddText({kPictureMargin, kTop + 26}, "first axis", TextStyle::kSmall);
   for (size_t row = 0; row < placements.size(); ++row) {
     const double y = kTop + kRow * static_cast<double>(row);
     drawing.AddText({kLeft - 14, y + 56}, placements[row], TextStyle::kTitle, Anchor::kEnd);
@@ -85,20 +85,20 @@ absl::StatusOr<std::string> HaloExchangeSvg() {
   const std::map<int, Reading> readings = {{0, window}, {1, window}};
   ADJOIN_ASSIGN_OR_RETURN(const Distribution reads, Distribution::Reads(x, readings, x));
   Drawing drawing;
-  drawing.AddText({kMargin, 40}, "The halo exchange of a convolution, and its adjoint", TextStyle::kHeading);
-  drawing.AddText({kMargin, 60},
+  drawing.AddText({kPictureMargin, 40}, "The halo exchange of a convolution, and its adjoint", TextStyle::kHeading);
+  drawing.AddText({kPictureMargin, 60},
                   "12 x 12 cells on 2 x 2 ranks; kernel 3, padding 1. Each rank computes the outputs at its own cells.",
                   TextStyle::kPlain);
   constexpr double kTop = 120;
   // All ranks together.
-  drawing.AddText({kMargin, kTop - 12}, "who holds what, and all halos", TextStyle::kTitle);
+  drawing.AddText({kPictureMargin, kTop - 12}, "who holds what, and all halos", TextStyle::kTitle);
   TensorCut cut = TensorCut::Of(x);
   OperatorPlan op;
   *op.mutable_from() = ToProto(x);
   *op.mutable_to() = ToProto(x);
   for (const auto& [dim, reading] : readings) *op.add_reading() = ToProto(dim, reading);
   ADJOIN_RETURN_IF_ERROR(cut.AddHalos(op));
-  drawing.Add(DrawTensor(cut, TensorView::ForDims(2), 216).drawing, kMargin, kTop);
+  drawing.Add(DrawTensor(cut, TensorView::ForDims(2), 216).drawing, kPictureMargin, kTop);
   // One rank after the other.
   constexpr double kCell = 9, kLeft = 300, kColumn = 134, kForward = kTop + 8, kBackward = kTop + 172;
   drawing.AddText({kLeft, kTop - 12}, "forward: each rank fetches its halo (hatched)", TextStyle::kTitle);
@@ -131,9 +131,9 @@ absl::StatusOr<std::string> HaloExchangeSvg() {
     drawing.AddText({left, kTop + 294}, absl::StrCat(rank, " adds from ", absl::StrJoin(givers, ",")),
                     TextStyle::kSmall);
   }
-  drawing.AddText({kMargin, kTop + 240}, "Copying forward is adding backward:", TextStyle::kPlain);
-  drawing.AddText({kMargin, kTop + 257}, "the same list of boxes, read the", TextStyle::kPlain);
-  drawing.AddText({kMargin, kTop + 274}, "other way round.", TextStyle::kPlain);
+  drawing.AddText({kPictureMargin, kTop + 240}, "Copying forward is adding backward:", TextStyle::kPlain);
+  drawing.AddText({kPictureMargin, kTop + 257}, "the same list of boxes, read the", TextStyle::kPlain);
+  drawing.AddText({kPictureMargin, kTop + 274}, "other way round.", TextStyle::kPlain);
   return SvgFile(drawing, "The halo exchange of a convolution and its adjoint");
 }
 

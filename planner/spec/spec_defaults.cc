@@ -43,7 +43,7 @@ constexpr PerDim kPerDim[] = {{"WindowSpec", "kernel"},
                               {"Loss", "class_weight"},
                               {"Loss", "pos_weight"}};
 
-std::string ValueText(const Message& message, const FieldDescriptor* field, int index) {
+std::string PrintedValue(const Message& message, const FieldDescriptor* field, int index) {
   std::string text;
   TextFormat::PrintFieldValueToString(message, field, index, &text);
   return text;
@@ -56,7 +56,8 @@ void JoinEqualValues(Message* message) {
     const FieldDescriptor* field = message->GetDescriptor()->FindFieldByName(each.field);
     const int size = field == nullptr ? 0 : reflection.FieldSize(*message, field);
     bool equal = size > 1;
-    for (int i = 1; i < size && equal; ++i) equal = ValueText(*message, field, i) == ValueText(*message, field, 0);
+    for (int i = 1; i < size && equal; ++i)
+      equal = PrintedValue(*message, field, i) == PrintedValue(*message, field, 0);
     for (int i = 1; i < size && equal; ++i) reflection.RemoveLast(message, field);
   }
 }

@@ -23,9 +23,6 @@ namespace {
 
 constexpr char kByteOrderMark[] = "\xef\xbb\xbf";  // of UTF-8; some editors write it
 
-// JobSpec itself nests five deep.
-constexpr int kMaxNesting = 32;
-
 // What a user has to know of a word where the parser wants a text.
 std::string MissingQuotesHint(absl::string_view message) {
   if (!absl::ConsumePrefix(&message, "Expected string, got: ") || message.empty()) return "";

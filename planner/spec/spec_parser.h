@@ -18,6 +18,9 @@
 
 namespace adjoin {
 
+// Of messages in a text; JobSpec itself nests five deep.
+inline constexpr int kMaxNesting = 32;
+
 inline constexpr size_t kMaxSpecBytes = 1 << 20;
 
 struct ParsedSpec {

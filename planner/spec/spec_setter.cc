@@ -29,8 +29,6 @@ using google::protobuf::OneofDescriptor;
 using google::protobuf::Reflection;
 using google::protobuf::TextFormat;
 
-constexpr int kMaxNesting = 32;
-
 // One step of a path: "layer[conv1]".
 struct Step {
   std::string name;
@@ -127,7 +125,7 @@ absl::StatusOr<int> IndexOfValue(const Message& message, const FieldDescriptor* 
                ", counted from 0; all of them are set by ", step.name, "=[...]");
 }
 
-class FirstError : public google::protobuf::io::ErrorCollector {
+class FirstValueError : public google::protobuf::io::ErrorCollector {
  public:
   void AddError(int, google::protobuf::io::ColumnNumber column, const std::string& message) override {
     if (text.empty()) text = absl::StrCat("at character ", column + 1, ": ", message);
@@ -139,7 +137,7 @@ class FirstError : public google::protobuf::io::ErrorCollector {
 absl::Status SetScalar(Message& message, const FieldDescriptor* field, absl::string_view text,
                        const std::string& path) {
   const bool quote = field->cpp_type() == FieldDescriptor::CPPTYPE_STRING;
-  FirstError error;  // not used: without it, the parser would write its errors to the log
+  FirstValueError error;  // not used: without it, the parser would write its errors to the log
   TextFormat::Parser parser;
   parser.RecordErrorsTo(&error);
   if (parser.ParseFieldValueFromString(quote ? absl::StrCat("\"", absl::CEscape(text), "\"") : std::string(text), field,
@@ -152,7 +150,7 @@ absl::Status SetScalar(Message& message, const FieldDescriptor* field, absl::str
 // Adds the texts of `["a", "b"]`, as text format has them, to a list.
 absl::Status SetQuotedTexts(Message& message, const FieldDescriptor* field, absl::string_view text,
                             const std::string& path) {
-  FirstError error;
+  FirstValueError error;
   TextFormat::Parser parser;
   parser.RecordErrorsTo(&error);
   const std::unique_ptr<Message> read(message.New());
@@ -188,7 +186,7 @@ absl::Status SetGroup(Message& group, absl::string_view text, const Step& step) 
     return Wrong(step.path, ": is a group of the fields ", FieldsOf(group.GetDescriptor()), ": name one of them, ",
                  step.path, ".FIELD=VALUE, or replace all, ", step.path, "={...}");
   }
-  FirstError error;
+  FirstValueError error;
   TextFormat::Parser parser;
   parser.RecordErrorsTo(&error);
   parser.SetRecursionLimit(kMaxNesting);

@@ -13,7 +13,7 @@
 namespace adjoin {
 namespace {
 
-constexpr double kMostSeconds = 1e6, kMostWork = 1e18, kMostPerByte = 1;
+constexpr double kMostRateSeconds = 1e6, kMostWork = 1e18, kMostPerByte = 1;
 
 absl::Status CheckText(const std::string& text, const std::string& what) {
   if (text.size() > static_cast<size_t>(kMostRateText)) {
@@ -50,12 +50,12 @@ absl::Status CheckKernel(const KernelRate& rate, const std::string& what) {
   }
   ADJOIN_RETURN_IF_ERROR(CheckNumber(rate.flops(), kMostWork, absl::StrCat(what, ".flops")));
   ADJOIN_RETURN_IF_ERROR(CheckNumber(rate.bytes(), kMostWork, absl::StrCat(what, ".bytes")));
-  ADJOIN_RETURN_IF_ERROR(CheckNumber(rate.forward_seconds(), kMostSeconds, absl::StrCat(what, ".forward_seconds")));
+  ADJOIN_RETURN_IF_ERROR(CheckNumber(rate.forward_seconds(), kMostRateSeconds, absl::StrCat(what, ".forward_seconds")));
   if (rate.forward_seconds() < 1e-12) {
     return absl::InvalidArgumentError(
         absl::StrCat(what, ".forward_seconds is ", rate.forward_seconds(), "; a kernel takes some time"));
   }
-  return CheckNumber(rate.backward_seconds(), kMostSeconds, absl::StrCat(what, ".backward_seconds"));
+  return CheckNumber(rate.backward_seconds(), kMostRateSeconds, absl::StrCat(what, ".backward_seconds"));
 }
 
 absl::Status CheckLane(const LaneRate& rate, const std::string& what) {
@@ -64,8 +64,8 @@ absl::Status CheckLane(const LaneRate& rate, const std::string& what) {
     return absl::InvalidArgumentError(
         absl::StrCat(what, ".lane is \"", rate.lane(), "\"; \"memory\" or \"network\" is expected"));
   }
-  ADJOIN_RETURN_IF_ERROR(CheckNumber(rate.round_seconds(), kMostSeconds, absl::StrCat(what, ".round_seconds")));
-  ADJOIN_RETURN_IF_ERROR(CheckNumber(rate.message_seconds(), kMostSeconds, absl::StrCat(what, ".message_seconds")));
+  ADJOIN_RETURN_IF_ERROR(CheckNumber(rate.round_seconds(), kMostRateSeconds, absl::StrCat(what, ".round_seconds")));
+  ADJOIN_RETURN_IF_ERROR(CheckNumber(rate.message_seconds(), kMostRateSeconds, absl::StrCat(what, ".message_seconds")));
   ADJOIN_RETURN_IF_ERROR(CheckNumber(rate.byte_seconds(), kMostPerByte, absl::StrCat(what, ".byte_seconds")));
   ADJOIN_RETURN_IF_ERROR(CheckNumber(rate.pack_byte_seconds(), kMostPerByte, absl::StrCat(what, ".pack_byte_seconds")));
   return CheckNumber(rate.add_byte_seconds(), kMostPerByte, absl::StrCat(what, ".add_byte_seconds"));
@@ -102,8 +102,8 @@ absl::Status CheckRates(const RateTable& rates) {
   for (int i = 0; i < rates.lane_size(); ++i) {
     ADJOIN_RETURN_IF_ERROR(CheckLane(rates.lane(i), absl::StrCat("lane[", i, "]")));
   }
-  ADJOIN_RETURN_IF_ERROR(CheckNumber(rates.launch_seconds(), kMostSeconds, "launch_seconds"));
-  return CheckNumber(rates.step_seconds(), kMostSeconds, "step_seconds");
+  ADJOIN_RETURN_IF_ERROR(CheckNumber(rates.launch_seconds(), kMostRateSeconds, "launch_seconds"));
+  return CheckNumber(rates.step_seconds(), kMostRateSeconds, "step_seconds");
 }
 
 absl::StatusOr<RateTable> ParseRates(const std::string& text, const std::string& name) {

@@ -9,7 +9,7 @@ namespace adjoin {
 namespace {
 
 // Every list with its length before it, so that no two distributions give the same numbers.
-class Numbers {
+class FingerprintNumbers {
  public:
   void Add(int64_t number) { numbers_.push_back(number); }
   template <typename T>
@@ -50,7 +50,7 @@ class Numbers {
 }  // namespace
 
 uint64_t FingerprintOf(const Distribution& from, const Distribution& to) {
-  Numbers numbers;
+  FingerprintNumbers numbers;
   numbers.Add(from);
   numbers.Add(to);
   return std::max<uint64_t>(1, numbers.Hash());

@@ -11,7 +11,7 @@ namespace adjoin {
 namespace {
 
 // Keeps dilation times kernel within 64 bits.
-constexpr int64_t kMaxParameter = int64_t{1} << 31;
+constexpr int64_t kMaxTransposedParameter = int64_t{1} << 31;
 // Keeps extent times stride within 64 bits.
 constexpr int64_t kMaxExtent = int64_t{1} << 31;
 
@@ -26,9 +26,10 @@ absl::StatusOr<TransposedWindow> TransposedWindow::Create(const Options& options
                 {"dilation", options.dilation, 1}, {"pad_lo", options.pad_lo, 0},
                 {"pad_hi", options.pad_hi, 0},     {"output_padding", options.output_padding, 0}};
   for (const auto& check : checks) {
-    if (check.value < check.least || check.value > kMaxParameter) {
+    if (check.value < check.least || check.value > kMaxTransposedParameter) {
       return absl::InvalidArgumentError(absl::StrCat(check.name, " of a transposed window is ", check.value,
-                                                     "; it must be from ", check.least, " to ", kMaxParameter));
+                                                     "; it must be from ", check.least, " to ",
+                                                     kMaxTransposedParameter));
     }
   }
   if (options.output_padding >= std::max(options.stride, options.dilation)) {

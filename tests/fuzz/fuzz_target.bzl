@@ -1,6 +1,7 @@
 """Fuzz targets, and the test that runs each on its corpus."""
 
-load("@rules_cc//cc:defs.bzl", "cc_binary", "cc_library", "cc_test")
+load("@rules_cc//cc:defs.bzl", "cc_binary", "cc_test")
+load("//tools:cc_library.bzl", "cc_library")
 
 def fuzz_target(name, srcs, deps, mutator = None, size = "small"):
     """LLVMFuzzerTestOneInput in `srcs`: NAME_corpus_test replays corpus/NAME; NAME_fuzz is for --config=fuzz (tools/fuzz).

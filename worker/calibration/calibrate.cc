@@ -25,12 +25,12 @@
 namespace adjoin {
 namespace {
 
-constexpr absl::Duration kTimeout = absl::Seconds(60);
+constexpr absl::Duration kMeetingTimeout = absl::Seconds(60);
 
 // Where ranks wait for each other.
 class Meeting {
  public:
-  explicit Meeting(Transport& transport) : communicator_(&transport, &memory_, {/*id=*/1, kTimeout}) {}
+  explicit Meeting(Transport& transport) : communicator_(&transport, &memory_, {/*id=*/1, kMeetingTimeout}) {}
 
   absl::Status Create() {
     std::vector<int> all;

@@ -8,14 +8,15 @@ namespace {
 using Shape = std::vector<int64_t>;
 
 // Batch, channels read, channels returned, extent of the kernel, extents of the input, and more of WindowSpec.
-struct Conv {
+struct ConvSizes {
   int64_t batch, in, out, kernel;
   Shape extents;
   std::string more = {};
   int64_t groups = 1;
 };
 
-void Add(const Conv& conv, std::vector<KernelCase>& cases, const std::string& type = "float32", bool first = false) {
+void Add(const ConvSizes& conv, std::vector<KernelCase>& cases, const std::string& type = "float32",
+         bool first = false) {
   Shape shape = {conv.batch, conv.in};
   shape.insert(shape.end(), conv.extents.begin(), conv.extents.end());
   const bool transposed = conv.more == "transposed";
@@ -32,7 +33,7 @@ void Add(const Conv& conv, std::vector<KernelCase>& cases, const std::string& ty
 
 void AddConvolutions(std::vector<KernelCase>& cases) {
   const std::string half = "stride: 2";
-  for (const Conv& conv : std::vector<Conv>{
+  for (const ConvSizes& conv : std::vector<ConvSizes>{
            {4, 1, 8, 3, {128, 128}},
            {8, 1, 6, 5, {28, 28}},
            {4, 3, 16, 7, {128, 128}, half},
@@ -99,28 +100,28 @@ void AddConvolutions(std::vector<KernelCase>& cases) {
        }) {
     Add(conv, cases);
   }
-  for (const Conv& conv : std::vector<Conv>{{4, 1, 8, 3, {128, 128}},
-                                            {4, 1, 8, 3, {48, 48}},
-                                            {8, 1, 8, 5, {64, 64}},
-                                            {4, 3, 16, 7, {128, 128}, half},
-                                            {4, 3, 16, 7, {64, 64}, half},
-                                            {4, 3, 8, 3, {96, 96}},
-                                            {4, 3, 16, 3, {48, 96}},
-                                            {1, 1, 8, 3, {16, 64, 64}},
-                                            {1, 1, 8, 3, {16, 32, 32}},
-                                            {4, 1, 16, 3, {4096}},
-                                            {2, 1, 16, 3, {2048}},
-                                            {4, 64, 64, 3, {16, 16}}}) {
+  for (const ConvSizes& conv : std::vector<ConvSizes>{{4, 1, 8, 3, {128, 128}},
+                                                      {4, 1, 8, 3, {48, 48}},
+                                                      {8, 1, 8, 5, {64, 64}},
+                                                      {4, 3, 16, 7, {128, 128}, half},
+                                                      {4, 3, 16, 7, {64, 64}, half},
+                                                      {4, 3, 8, 3, {96, 96}},
+                                                      {4, 3, 16, 3, {48, 96}},
+                                                      {1, 1, 8, 3, {16, 64, 64}},
+                                                      {1, 1, 8, 3, {16, 32, 32}},
+                                                      {4, 1, 16, 3, {4096}},
+                                                      {2, 1, 16, 3, {2048}},
+                                                      {4, 64, 64, 3, {16, 16}}}) {
     Add(conv, cases, "float32", /*first=*/true);
   }
   for (const char* type : {"float64", "bfloat16"}) {
-    for (const Conv& conv : std::vector<Conv>{{2, 8, 8, 3, {32, 32}},
-                                              {2, 8, 8, 3, {128, 128}},
-                                              {1, 8, 8, 3, {64, 64}},
-                                              {2, 8, 16, 3, {64, 64}},
-                                              {2, 16, 1, 1, {128, 128}},
-                                              {2, 16, 16, 3, {16, 16}},
-                                              {2, 64, 64, 3, {16, 16}}}) {
+    for (const ConvSizes& conv : std::vector<ConvSizes>{{2, 8, 8, 3, {32, 32}},
+                                                        {2, 8, 8, 3, {128, 128}},
+                                                        {1, 8, 8, 3, {64, 64}},
+                                                        {2, 8, 16, 3, {64, 64}},
+                                                        {2, 16, 1, 1, {128, 128}},
+                                                        {2, 16, 16, 3, {16, 16}},
+                                                        {2, 64, 64, 3, {16, 16}}}) {
       Add(conv, cases, type);
     }
     Add({2, 1, 8, 3, {128, 128}}, cases, type, /*first=*/true);

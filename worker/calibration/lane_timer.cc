@@ -20,12 +20,13 @@
 namespace adjoin {
 namespace {
 
-constexpr absl::Duration kTimeout = absl::Seconds(60);
+constexpr absl::Duration kLaneTimeout = absl::Seconds(60);
 constexpr int64_t kRows = 512;  // a square of float32: 1 MiB
 
 class Lane {
  public:
-  Lane(Transport& transport, absl::Duration limit) : communicator_(&transport, &memory_, {0, kTimeout}), each_(limit) {}
+  Lane(Transport& transport, absl::Duration limit)
+      : communicator_(&transport, &memory_, {0, kLaneTimeout}), each_(limit) {}
 
   // Seconds of a movement between the layouts; both ranks run it equally often.
   absl::StatusOr<double> SecondsOf(const Layout& from, const Layout& to) {

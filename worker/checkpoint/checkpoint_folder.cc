@@ -17,7 +17,7 @@ namespace adjoin {
 namespace {
 
 constexpr int64_t kMostManifestBytes = int64_t{1} << 30;
-constexpr int64_t kMostAtOnce = 4 << 20;
+constexpr int64_t kMostReadAtOnce = 4 << 20;
 
 std::string FolderOf(const std::string& dir, const CheckpointName& name) { return PathOf(dir, name.ToString()); }
 
@@ -27,9 +27,9 @@ absl::Status At(const std::string& path, const absl::Status& status) {
 
 absl::StatusOr<std::string> HashOf(const FileSystem::Source& source, int64_t offset, int64_t bytes) {
   ContentHash hash;
-  std::vector<char> buffer(static_cast<size_t>(std::min(bytes, kMostAtOnce)));
+  std::vector<char> buffer(static_cast<size_t>(std::min(bytes, kMostReadAtOnce)));
   while (bytes > 0) {
-    const int64_t now = std::min(bytes, kMostAtOnce);
+    const int64_t now = std::min(bytes, kMostReadAtOnce);
     ADJOIN_RETURN_IF_ERROR(source.Read(offset, buffer.data(), now));
     hash.Add(buffer.data(), now);
     offset += now;

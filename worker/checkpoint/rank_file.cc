@@ -13,7 +13,7 @@
 namespace adjoin {
 namespace {
 
-constexpr int64_t kMostAtOnce = 4 << 20;
+constexpr int64_t kMostStreamedAtOnce = 4 << 20;
 
 // A file that is written from its beginning to its end.
 class HashedFile {
@@ -26,7 +26,7 @@ class HashedFile {
     const char* from = static_cast<const char*>(data);
     while (bytes > 0) {
       if (stop_) return absl::CancelledError("the session ends");
-      const int64_t now = std::min(bytes, kMostAtOnce);
+      const int64_t now = std::min(bytes, kMostStreamedAtOnce);
       ADJOIN_RETURN_IF_ERROR(file_->Write(size_, from, now));
       whole_.Add(from, now);
       if (piece != nullptr) piece->Add(from, now);
@@ -98,9 +98,9 @@ absl::StatusOr<Manifest::File> CopyFile(FileSystem& files, const std::string& fr
   ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<FileSystem::Source> source, files.Open(from));
   ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<FileSystem::File> created, files.Create(PathOf(folder, name)));
   HashedFile file(std::move(created), stop);
-  std::vector<char> buffer(static_cast<size_t>(std::min(bytes, kMostAtOnce)));
+  std::vector<char> buffer(static_cast<size_t>(std::min(bytes, kMostStreamedAtOnce)));
   while (file.size() < bytes) {
-    const int64_t now = std::min(bytes - file.size(), kMostAtOnce);
+    const int64_t now = std::min(bytes - file.size(), kMostStreamedAtOnce);
     ADJOIN_RETURN_IF_ERROR(source->Read(file.size(), buffer.data(), now));
     ADJOIN_RETURN_IF_ERROR(file.Append(buffer.data(), now, nullptr));
   }

@@ -93,7 +93,7 @@ class AttemptsGpusTest : public ::testing::Test {
   }
   bool WaitForCleared(const std::string& job, uint64_t epoch) {
     absl::MutexLock lock(&mutex_);
-    return changed_.Wait(mutex_, Deadline::After(absl::Seconds(20)), [&] {
+    return changed_.Wait(mutex_, Deadline::After(absl::Seconds(20)), [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
       return std::any_of(sent_.begin(), sent_.end(), [&](const WorkerMessage& message) {
         return message.has_attempt_cleared() && message.attempt_cleared().job_id() == job &&
                message.header().epoch() == epoch;

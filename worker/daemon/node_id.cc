@@ -16,7 +16,7 @@
 namespace adjoin {
 namespace {
 
-constexpr size_t kDigits = 32;
+constexpr size_t kNodeIdDigits = 32;
 
 std::string FirstLine(const std::string& path) {
   std::string line;
@@ -26,7 +26,7 @@ std::string FirstLine(const std::string& path) {
 }
 
 bool IsId(const std::string& text) {
-  return text.size() == kDigits && std::all_of(text.begin(), text.end(), absl::ascii_isxdigit);
+  return text.size() == kNodeIdDigits && std::all_of(text.begin(), text.end(), absl::ascii_isxdigit);
 }
 
 std::string NewId() {
@@ -38,7 +38,7 @@ std::string Digest(const std::string& text) {
   unsigned char bytes[EVP_MAX_MD_SIZE];
   unsigned int size = 0;
   if (EVP_Digest(text.data(), text.size(), bytes, &size, EVP_sha256(), nullptr) != 1) return NewId();
-  return absl::BytesToHexString({reinterpret_cast<const char*>(bytes), size}).substr(0, kDigits);
+  return absl::BytesToHexString({reinterpret_cast<const char*>(bytes), size}).substr(0, kNodeIdDigits);
 }
 
 }  // namespace

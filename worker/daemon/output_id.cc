@@ -19,7 +19,7 @@ namespace adjoin {
 namespace {
 
 constexpr char kFile[] = ".adjoin-output-id";
-constexpr size_t kDigits = 32;
+constexpr size_t kOutputIdDigits = 32;
 
 std::string RandomId() {
   std::random_device device;
@@ -31,13 +31,13 @@ absl::StatusOr<std::string> ReadId(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (fd < 0 && errno == ENOENT) return std::string();
   if (fd < 0) return ErrnoStatus(errno, path);
-  char text[kDigits];
+  char text[kOutputIdDigits];
   const ssize_t size = read(fd, text, sizeof(text));
   const int error = errno;
   close(fd);
   if (size < 0) return ErrnoStatus(error, path);
   const std::string id(text, static_cast<size_t>(size));
-  if (id.size() == kDigits && std::all_of(id.begin(), id.end(), absl::ascii_isxdigit)) return id;
+  if (id.size() == kOutputIdDigits && std::all_of(id.begin(), id.end(), absl::ascii_isxdigit)) return id;
   return absl::DataLossError(absl::StrCat(path, ": holds no id of an output root; right would be to remove it"));
 }
 

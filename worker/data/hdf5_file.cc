@@ -19,7 +19,7 @@
 namespace adjoin {
 namespace {
 
-constexpr char kName[] = "hdf5";
+constexpr char kHdf5Name[] = "hdf5";
 constexpr int64_t kPieceBytes = 16 << 20;
 constexpr int64_t kMaxChunkCache = 256 << 20;
 // Each chunk costs at least this much of CheckLimits::bytes: a file of a few hundred bytes can claim any number of
@@ -85,7 +85,7 @@ absl::Status CheckFilters(hid_t creation) {
 absl::StatusOr<Cells> Describe(hid_t data_set, int64_t file_bytes) {
   Cells cells;
   ArrayHeader& header = cells.array.header;
-  header.format = kName;
+  header.format = kHdf5Name;
   const Hdf5Id type(H5Dget_type(data_set), H5Tclose);
   ADJOIN_ASSIGN_OR_RETURN(header.type, CellTypeOfHdf5(type.get(), &cells.array.big_endian));
   ADJOIN_ASSIGN_OR_RETURN(header.shape, ShapeOf(data_set));
@@ -337,7 +337,7 @@ absl::StatusOr<Found> Find(const Hdf5Lock& lock, const std::string& path, const 
 }
 
 // Finds the magic at the beginning or, by the library, after a user's block.
-Likeness Sniff(const FileStart& start) {
+Likeness SniffHdf5(const FileStart& start) {
   if (absl::StartsWith(start.bytes, absl::string_view("\x89HDF\r\n\x1a\n", 8))) return Likeness::kYes;
   // The library would wait for the writer of a pipe.
   if (start.compressed || !OpenFile::Open(start.path).ok()) return Likeness::kNo;
@@ -405,7 +405,7 @@ absl::StatusOr<StoredArray> Create(const std::string& path, int, CellType type, 
   }
   const Hdf5Lock lock;
   StoredArray array;
-  array.header.format = kName;
+  array.header.format = kHdf5Name;
   array.header.type = type;
   array.header.shape = shape;
   {
@@ -446,10 +446,10 @@ absl::StatusOr<StoredArray> FindWritten(const std::string& path, const ArrayWrit
 
 ArrayFormat Hdf5Format() {
   return {
-      .name = kName,
+      .name = kHdf5Name,
       .title = "HDF5",
       .extension = ".h5",
-      .sniff = Sniff,
+      .sniff = SniffHdf5,
       .header = Header,
       .open = Open,
       .check = Check,

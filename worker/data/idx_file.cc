@@ -13,7 +13,7 @@
 namespace adjoin {
 namespace {
 
-constexpr char kName[] = "idx";
+constexpr char kIdxName[] = "idx";
 
 absl::StatusOr<CellType> ParseType(const std::string& name, int code) {
   switch (static_cast<IdxType>(code)) {
@@ -46,7 +46,7 @@ absl::StatusOr<StoredArray> ReadIdxHeader(ByteSource& source) {
   }
   if (count < 4) return TruncatedHeader(source);
   StoredArray array;
-  array.header.format = kName;
+  array.header.format = kIdxName;
   array.big_endian = true;
   ADJOIN_ASSIGN_OR_RETURN(array.header.type, ParseType(source.name(), magic[2]));
   if (magic[3] == 0) {
@@ -71,7 +71,7 @@ ArrayFormat IdxFormat() {
   const auto sniff = [](const FileStart& start) {
     return start.bytes.size() >= 2 && start.bytes[0] == 0 && start.bytes[1] == 0 ? Likeness::kMaybe : Likeness::kNo;
   };
-  return HeaderThenCells({.name = kName, .title = "IDX", .extension = ".idx", .sniff = sniff}, ReadIdxHeader);
+  return HeaderThenCells({.name = kIdxName, .title = "IDX", .extension = ".idx", .sniff = sniff}, ReadIdxHeader);
 }
 
 }  // namespace adjoin

@@ -18,11 +18,11 @@ namespace {
 
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "headers are kept little-endian and not converted");
 
-constexpr char kName[] = "nifti";
+constexpr char kNiftiName[] = "nifti";
 constexpr int kHeaderBytes = 348;
 constexpr int kNifti2HeaderBytes = 540;
 constexpr int kFirstCell = 352;  // at the earliest: four bytes after the header announce extensions
-constexpr int kMaxDims = 7;
+constexpr int kMaxNiftiDims = 7;
 constexpr int64_t kMaxExtent = 32767;
 
 // Where a field is in the header, how many numbers it has and of which size.
@@ -113,7 +113,7 @@ absl::Status CheckKind(const std::string& name, std::string& header, bool& big_e
 
 absl::Status ParseShape(const std::string& name, const std::string& header, StoredArray& array) {
   const int dims = Get<int16_t>(header, kDim);
-  if (dims < 1 || dims > kMaxDims) {
+  if (dims < 1 || dims > kMaxNiftiDims) {
     return absl::DataLossError(absl::StrCat(name, ": bad NIfTI header: ", dims, " dims; right would be 1 to 7"));
   }
   for (int dim = dims; dim >= 1; --dim) {
@@ -178,7 +178,7 @@ absl::StatusOr<StoredArray> ReadNiftiHeader(ByteSource& source) {
   }
   header.resize(static_cast<size_t>(count));
   StoredArray array;
-  array.header.format = kName;
+  array.header.format = kNiftiName;
   ADJOIN_RETURN_IF_ERROR(CheckKind(name, header, array.big_endian));
   ADJOIN_RETURN_IF_ERROR(ParseShape(name, header, array));
   ADJOIN_RETURN_IF_ERROR(ParseType(name, header, array));
@@ -198,7 +198,7 @@ absl::StatusOr<std::string> NiftiHeaderBytes(CellType type, const std::vector<in
     return absl::InvalidArgumentError(absl::StrCat("NIfTI-1 has no ", ToString(type), "; right would be float32"));
   }
   const int dims = static_cast<int>(shape.size());
-  if (dims < 1 || dims > kMaxDims ||
+  if (dims < 1 || dims > kMaxNiftiDims ||
       std::any_of(shape.begin(), shape.end(), [](int64_t extent) { return extent < 1 || extent > kMaxExtent; })) {
     return absl::InvalidArgumentError(absl::StrCat("NIfTI-1 has 1 to 7 dims of 1 to ", kMaxExtent,
                                                    " cells, which these are not; right would be NPY or HDF5"));
@@ -213,11 +213,11 @@ absl::StatusOr<std::string> NiftiHeaderBytes(CellType type, const std::vector<in
   } else if (kept.size() != kHeaderBytes) {
     return absl::InvalidArgumentError(absl::StrCat("a NIfTI-1 header has 348 bytes, that to keep has ", kept.size()));
   } else {
-    kept_dims = std::min<int>(std::max<int>(Get<int16_t>(header, kDim), 0), kMaxDims);
+    kept_dims = std::min<int>(std::max<int>(Get<int16_t>(header, kDim), 0), kMaxNiftiDims);
   }
   Set<int32_t>(header, kSizeofHdr, 0, kHeaderBytes);
   Set<int16_t>(header, kDim, 0, static_cast<int16_t>(dims));
-  for (int dim = 1; dim <= kMaxDims; ++dim) {
+  for (int dim = 1; dim <= kMaxNiftiDims; ++dim) {
     Set<int16_t>(header, kDim, dim, dim <= dims ? static_cast<int16_t>(shape[dims - dim]) : 1);
     if (dim > kept_dims) Set<float>(header, kPixdim, dim, 1);
   }
@@ -237,7 +237,7 @@ absl::StatusOr<std::string> NiftiHeaderBytes(CellType type, const std::vector<in
 }
 
 // A header begins with its size: 348, or 540 for NIfTI-2, which the reader refuses by name; in either byte order.
-Likeness Sniff(const FileStart& start) {
+Likeness SniffNifti(const FileStart& start) {
   for (const char* size : {"\x5c\x01\0\0", "\0\0\x01\x5c", "\x1c\x02\0\0", "\0\0\x02\x1c"}) {
     if (absl::StartsWith(start.bytes, absl::string_view(size, 4))) return Likeness::kYes;
   }
@@ -249,13 +249,13 @@ Likeness Sniff(const FileStart& start) {
 ArrayFormat NiftiFormat() {
   return HeaderThenCells(
       {
-          .name = kName,
+          .name = kNiftiName,
           .title = "NIfTI-1",
           .extension = ".nii",
           .volume_dims = {"t", "z", "y", "x"},
           .shape_hint =
               "a NIfTI file's extents are in the order of its memory, [z, y, x], which is nibabel's shape reversed",
-          .sniff = Sniff,
+          .sniff = SniffNifti,
       },
       ReadNiftiHeader, NiftiHeaderBytes);
 }

@@ -18,12 +18,12 @@
 namespace adjoin {
 namespace {
 
-constexpr char kName[] = "npy";
+constexpr char kNpyName[] = "npy";
 constexpr char kMagic[] = "\x93NUMPY";
 constexpr int64_t kMagicBytes = 6;
 // Headers of arrays of numbers have about a hundred bytes.
 constexpr int64_t kMaxHeaderBytes = 1 << 16;
-constexpr int kMaxDims = 32;  // NumPy's own limit
+constexpr int kMaxNpyDims = 32;  // NumPy's own limit
 
 const std::pair<CellType, const char*> kTypeNames[] = {
     {CellType::kUInt8, "u1"},   {CellType::kInt8, "i1"},    {CellType::kUInt16, "u2"},  {CellType::kInt16, "i2"},
@@ -77,7 +77,7 @@ class DictParser {
     out.clear();
     while (!Is(')')) {
       int64_t extent = 0;
-      if (out.size() == kMaxDims || !Extent(extent)) return false;
+      if (out.size() == kMaxNpyDims || !Extent(extent)) return false;
       out.push_back(extent);
       if (!Is(',') && !Next(')')) return false;
     }
@@ -143,7 +143,7 @@ absl::Status ParseHeader(const std::string& name, const std::string& text, Store
     } else if (key == "shape" && !has_shape) {
       has_shape = true;
       if (!parser.Extents(array.header.shape)) {
-        return bad(absl::StrCat("'shape' is no tuple of at most ", kMaxDims, " extents"));
+        return bad(absl::StrCat("'shape' is no tuple of at most ", kMaxNpyDims, " extents"));
       }
     } else {
       return bad(absl::StrCat("its key '", absl::CHexEscape(key), "' is unknown or there twice"));
@@ -186,7 +186,7 @@ absl::StatusOr<StoredArray> ReadNpyHeader(ByteSource& source) {
   ADJOIN_ASSIGN_OR_RETURN(count, source.Read(text.data(), length));
   if (count < length) return truncated();
   StoredArray array;
-  array.header.format = kName;
+  array.header.format = kNpyName;
   ADJOIN_RETURN_IF_ERROR(ParseHeader(name, text, array));
   array.offset = source.position();
   ADJOIN_RETURN_IF_ERROR(CheckArraySize(name, array.header, array.offset));
@@ -217,7 +217,7 @@ ArrayFormat NpyFormat() {
   const auto header_bytes = [](CellType type, const std::vector<int64_t>& shape, const ArrayWriterOptions&) {
     return NpyHeaderBytes(type, shape);
   };
-  return HeaderThenCells({.name = kName, .title = "NPY", .extension = ".npy", .sniff = sniff}, ReadNpyHeader,
+  return HeaderThenCells({.name = kNpyName, .title = "NPY", .extension = ".npy", .sniff = sniff}, ReadNpyHeader,
                          header_bytes);
 }
 

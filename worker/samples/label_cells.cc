@@ -15,7 +15,7 @@ namespace adjoin {
 namespace {
 
 // In cells, of 8 bytes.
-constexpr size_t kMostKept = size_t{1} << 24;
+constexpr size_t kMostCellsKept = size_t{1} << 24;
 constexpr size_t kSizeOfSample = 32;  // what else is kept of each
 
 // The cells of one label whose random numbers are least: a choice that does not depend on the order of the cells.
@@ -76,7 +76,7 @@ absl::StatusOr<const std::vector<LabelCells::OfLabel>*> LabelCells::Of(int64_t s
   used_.push_front(sample);
   found.used = used_.begin();
   const Kept& kept = kept_[sample] = std::move(found);
-  while (size_ > kMostKept && used_.size() > 1) {
+  while (size_ > kMostCellsKept && used_.size() > 1) {
     const auto oldest = kept_.find(used_.back());
     size_ -= oldest->second.size;
     kept_.erase(oldest);

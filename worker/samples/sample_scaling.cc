@@ -20,7 +20,7 @@ constexpr int64_t kMostHeld = int64_t{1} << 22;
 // So many channels are gone through together: they may lie beside each other in the file.
 constexpr int64_t kMostChannels = 8;
 // How many samples' scalings are kept.
-constexpr size_t kMostKept = size_t{1} << 18;
+constexpr size_t kMostScalingsKept = size_t{1} << 18;
 
 absl::Status CheckFinite(const FieldSource& source, int64_t sample, const Box& box, const double* cells) {
   const int64_t count = box.Volume();
@@ -59,7 +59,7 @@ absl::StatusOr<const std::vector<ChannelScaling>*> SampleScaling::Of(int64_t sam
     if (zscore_) ADJOIN_RETURN_IF_ERROR(FindMoments(sample, group, held, stop, scalings));
   }
   for (const ChannelScaling& scaling : scalings) ADJOIN_RETURN_IF_ERROR(CheckFound(sample, scaling));
-  if (found_.size() >= kMostKept) found_.erase(found_.begin());
+  if (found_.size() >= kMostScalingsKept) found_.erase(found_.begin());
   return &(found_[sample] = std::move(scalings));
 }
 

@@ -25,7 +25,7 @@ namespace {
 constexpr char kStorePrefix[] = "store-";
 constexpr absl::Duration kBetweenTries = absl::Milliseconds(10);
 
-absl::Status Failed(const std::string& path, int error) {
+absl::Status NoteFailed(const std::string& path, int error) {
   return absl::UnavailableError(absl::StrCat(path, ": ", strerror(error)));
 }
 
@@ -39,11 +39,11 @@ absl::StatusOr<AttemptNote> ReadAttemptNote(const std::string& path) {
   AttemptNote latest;
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (fd < 0 && errno == ENOENT) return latest;
-  if (fd < 0) return Failed(path, errno);
+  if (fd < 0) return NoteFailed(path, errno);
   absl::Cleanup close_fd = [fd] { close(fd); };
   char text[256];
   const ssize_t size = read(fd, text, sizeof(text));
-  if (size < 0) return Failed(path, errno);
+  if (size < 0) return NoteFailed(path, errno);
   absl::string_view line(text, size);
   absl::ConsumeSuffix(&line, "\n");
   const std::vector<absl::string_view> words = absl::StrSplit(line, ' ');
@@ -65,7 +65,7 @@ absl::StatusOr<std::unique_ptr<FolderLock>> FolderLock::Take(const std::string& 
                                                              Deadline deadline) {
   const std::string path = absl::StrCat(folder, "/", kLockFile);
   std::unique_ptr<FolderLock> lock(new FolderLock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644)));
-  if (lock->fd_ < 0) return Failed(path, errno);
+  if (lock->fd_ < 0) return NoteFailed(path, errno);
   // A file system without locks fails otherwise; the attempt then goes on without one.
   while (flock(lock->fd_, LOCK_EX | LOCK_NB) != 0 && (errno == EWOULDBLOCK || errno == EINTR)) {
     if (deadline.Expired()) {

@@ -30,7 +30,7 @@ namespace {
 
 constexpr absl::Duration kRestoreTimeout = absl::Seconds(10);  // for the lock
 
-absl::Status Failed(const std::string& path, int error) {
+absl::Status OutputFailed(const std::string& path, int error) {
   return absl::UnavailableError(absl::StrCat(path, ": ", strerror(error)));
 }
 
@@ -41,20 +41,20 @@ std::string Name(const AttemptOutput::Options& options) {
 
 absl::Status SyncNamesIn(const std::string& folder) {
   const int error = SyncFolder(folder);
-  return error == 0 ? absl::OkStatus() : Failed(folder, error);
+  return error == 0 ? absl::OkStatus() : OutputFailed(folder, error);
 }
 
 absl::Status WriteNote(const std::string& folder, const std::string& name, const AttemptNote& latest) {
   const std::string path = absl::StrCat(folder, "/", name);
   const std::string temporary = absl::StrCat(path, ".new");
   const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
-  if (fd < 0) return Failed(temporary, errno);
+  if (fd < 0) return OutputFailed(temporary, errno);
   absl::Cleanup close_fd = [fd] { close(fd); };
   const std::string text = latest.ToText();
   errno = ENOSPC;  // for a write that is cut short
-  if (write(fd, text.data(), text.size()) != static_cast<ssize_t>(text.size())) return Failed(temporary, errno);
-  if (fsync(fd) != 0) return Failed(temporary, errno);
-  if (std::rename(temporary.c_str(), path.c_str()) != 0) return Failed(path, errno);
+  if (write(fd, text.data(), text.size()) != static_cast<ssize_t>(text.size())) return OutputFailed(temporary, errno);
+  if (fsync(fd) != 0) return OutputFailed(temporary, errno);
+  if (std::rename(temporary.c_str(), path.c_str()) != 0) return OutputFailed(path, errno);
   return SyncNamesIn(folder);
 }
 
@@ -138,7 +138,7 @@ absl::Status Mark(const HeldPath& folder, const AttemptNote& mine) {
     return absl::FailedPreconditionError(absl::StrCat(folder.shown(), ": no attempt made this folder, and '", name,
                                                       "' is in it; move it elsewhere, or choose another output_dir"));
   }
-  if (error) return folder.AsShown(Failed(folder.path(), error.value()));
+  if (error) return folder.AsShown(OutputFailed(folder.path(), error.value()));
   return folder.AsShown(WriteNote(folder.path(), kAttemptFile, mine));
 }
 
