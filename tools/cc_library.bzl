@@ -25,11 +25,14 @@ _source_group = rule(
     },
 )
 
-def cc_library(name, srcs = [], textual_hdrs = [], **attributes):
+# g++ warns of types of unnamed namespaces outside of the compiled file itself, as though a second file could see them.
+_COPTS = ["-Wno-subobject-linkage"]
+
+def cc_library(name, srcs = [], textual_hdrs = [], copts = [], **attributes):
     """As @rules_cc's, with groups of those srcs that end with .cc."""
     sources = [file for file in srcs if file.endswith(".cc")]
     if len(sources) < 2:
-        _cc_library(name = name, srcs = srcs, textual_hdrs = textual_hdrs, **attributes)
+        _cc_library(name = name, srcs = srcs, textual_hdrs = textual_hdrs, copts = copts, **attributes)
         return
     count = (len(sources) + _MOST_IN_A_GROUP - 1) // _MOST_IN_A_GROUP
     groups = []
@@ -49,5 +52,9 @@ def cc_library(name, srcs = [], textual_hdrs = [], **attributes):
             "//conditions:default": groups,
         }),
         textual_hdrs = textual_hdrs + sources,
+        copts = copts + select({
+            "//tools:sources_alone": [],
+            "//conditions:default": _COPTS,
+        }),
         **attributes
     )

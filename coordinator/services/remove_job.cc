@@ -17,7 +17,7 @@ namespace adjoin {
 namespace {
 
 constexpr absl::Duration kRemovalTimeout = absl::Seconds(60);
-constexpr absl::Duration kRemovalTimeout = absl::Seconds(10);
+constexpr absl::Duration kRemovalCommitTimeout = absl::Seconds(10);
 
 }  // namespace
 
@@ -72,7 +72,7 @@ grpc::Status UserService::RemoveJob(Context* context, const RemoveJobRequest* re
         service.EndRemoval(removal->job_id, /*forget=*/true);
         return absl::OkStatus();
       },
-      Deadline::After(kRemovalTimeout));
+      Deadline::After(kRemovalCommitTimeout));
   if (!forgotten.ok()) return ToGrpc(forgotten);
   *response->mutable_header() = MakeHeader();
   response->set_job_id(removal->job_id);

@@ -6,11 +6,11 @@
 namespace adjoin {
 namespace {
 
-using Kind = CollectiveGroup::Kind;
+using GroupKind = CollectiveGroup::Kind;
 
 CollectiveGroup AdjointOf(CollectiveGroup group) {
-  if (group.kind != Kind::kAllSumReduce) {
-    group.kind = group.kind == Kind::kBroadcast ? Kind::kSumReduce : Kind::kBroadcast;
+  if (group.kind != GroupKind::kAllSumReduce) {
+    group.kind = group.kind == GroupKind::kBroadcast ? GroupKind::kSumReduce : GroupKind::kBroadcast;
   }
   return group;
 }
@@ -64,8 +64,8 @@ GroupsOfCounts::Place GroupsOfCounts::PlaceIn(int group, int rank) const {
 }
 
 // Every leaf has the root for its only partner.
-int GroupsOfCounts::Rooted(Kind kind, int root) {
-  const bool broadcast = kind == Kind::kBroadcast;
+int GroupsOfCounts::Rooted(GroupKind kind, int root) {
+  const bool broadcast = kind == GroupKind::kBroadcast;
   const EndCounts& own = broadcast ? counts_.from()[root] : counts_.to()[root];
   const std::vector<EndCounts>& others = broadcast ? counts_.to() : counts_.from();
   const Mesh& leaves = broadcast ? to_ : from_;
@@ -90,13 +90,13 @@ int GroupsOfCounts::Rooted(Kind kind, int root) {
 
 int GroupsOfCounts::Broadcast(int p) {
   if (broadcast_.empty()) broadcast_.assign(from_.size(), kUnknown);
-  if (broadcast_[p] == kUnknown) broadcast_[p] = Rooted(Kind::kBroadcast, p);
+  if (broadcast_[p] == kUnknown) broadcast_[p] = Rooted(GroupKind::kBroadcast, p);
   return broadcast_[p];
 }
 
 int GroupsOfCounts::Reduce(int q) {
   if (reduce_.empty()) reduce_.assign(to_.size(), kUnknown);
-  if (reduce_[q] == kUnknown) reduce_[q] = Rooted(Kind::kSumReduce, q);
+  if (reduce_[q] == kUnknown) reduce_[q] = Rooted(GroupKind::kSumReduce, q);
   return reduce_[q];
 }
 
@@ -130,7 +130,7 @@ std::optional<GroupsOfCounts::Place> GroupsOfCounts::AllReduce(int p, int q) {
     all = same || (other >= 0 && Exchanges(sources[i], other, members));
   }
   const CollectiveGroup group{
-      .kind = Kind::kAllSumReduce, .ranks = members, .elements = sends.volume, .root_takes_part = true};
+      .kind = GroupKind::kAllSumReduce, .ranks = members, .elements = sends.volume, .root_takes_part = true};
   if (!all && !PlainListIsCheaper(group, dtype_)) return std::nullopt;
   const int index = Add(group);
   if (all) {

@@ -16,7 +16,7 @@
 namespace adjoin {
 namespace {
 
-using Kind = CollectiveGroup::Kind;
+using GroupKind = CollectiveGroup::Kind;
 
 bool IsWhole(const Transfer& transfer, const std::vector<int64_t>& shape) {
   return transfer.regions.size() == 1 && transfer.regions[0].size == shape;
@@ -65,20 +65,20 @@ class GroupFinder {
   absl::StatusOr<std::optional<CollectiveGroup>> OfSource() const {
     const std::vector<int> dests = Dests(own_);
     if (dests.empty()) return std::optional<CollectiveGroup>();
-    if (dests.size() == 1) return Rooted(Kind::kSumReduce, dests[0]);
+    if (dests.size() == 1) return Rooted(GroupKind::kSumReduce, dests[0]);
     ADJOIN_ASSIGN_OR_RETURN(std::optional<CollectiveGroup> all, AllSumReduce(Sources(own_)));
     if (all.has_value()) return all;
-    return Rooted(Kind::kBroadcast, own_.rank());
+    return Rooted(GroupKind::kBroadcast, own_.rank());
   }
 
   // The group that gives this rank's destination tensor.
   absl::StatusOr<std::optional<CollectiveGroup>> OfDest() const {
     const std::vector<int> sources = Sources(own_);
     if (sources.empty()) return std::optional<CollectiveGroup>();
-    if (sources.size() == 1) return Rooted(Kind::kBroadcast, sources[0]);
+    if (sources.size() == 1) return Rooted(GroupKind::kBroadcast, sources[0]);
     ADJOIN_ASSIGN_OR_RETURN(std::optional<CollectiveGroup> all, AllSumReduce(sources));
     if (all.has_value()) return all;
-    return Rooted(Kind::kSumReduce, own_.rank());
+    return Rooted(GroupKind::kSumReduce, own_.rank());
   }
 
  private:
@@ -90,7 +90,7 @@ class GroupFinder {
   // Every member sends its whole tensor to all members and receives whole tensors from exactly them.
   absl::StatusOr<std::optional<CollectiveGroup>> AllSumReduce(const std::vector<int>& members) const {
     if (!Exchanges(own_, members)) return std::optional<CollectiveGroup>();
-    const CollectiveGroup group = {Kind::kAllSumReduce, members, own_.sends()[0].elements, true};
+    const CollectiveGroup group = {GroupKind::kAllSumReduce, members, own_.sends()[0].elements, true};
     if (!Pays(group)) return std::make_optional(group);  // the others need not be asked
     for (int rank : members) {
       if (HasOwnLists(rank)) continue;
@@ -116,8 +116,8 @@ class GroupFinder {
 
   // A broadcast's root sends its whole tensor to every destination, each of which has nothing else; a sum-reduce is the
   // same read backwards. Between two ranks it could be called either.
-  absl::StatusOr<std::optional<CollectiveGroup>> Rooted(Kind kind, int root) const {
-    const bool broadcast = kind == Kind::kBroadcast;
+  absl::StatusOr<std::optional<CollectiveGroup>> Rooted(GroupKind kind, int root) const {
+    const bool broadcast = kind == GroupKind::kBroadcast;
     ADJOIN_ASSIGN_OR_RETURN(const ExchangeSchedule schedule, ScheduleOf(root));
     const std::vector<int> leaves = broadcast ? Dests(schedule) : Sources(schedule);
     CollectiveGroup group{kind, {root}, 0, false};
@@ -236,8 +236,8 @@ MovementPlan MovementPlan::Reversed() const {
   plan.listed_ = listed_;
   for (std::vector<CollectiveGroup>* groups : {&plan.groups_, &plan.listed_}) {
     for (CollectiveGroup& group : *groups) {
-      if (group.kind == Kind::kAllSumReduce) continue;
-      group.kind = group.kind == Kind::kBroadcast ? Kind::kSumReduce : Kind::kBroadcast;
+      if (group.kind == GroupKind::kAllSumReduce) continue;
+      group.kind = group.kind == GroupKind::kBroadcast ? GroupKind::kSumReduce : GroupKind::kBroadcast;
     }
   }
   return plan;

@@ -5,19 +5,19 @@
 namespace adjoin {
 namespace {
 
-using Shape = std::vector<int64_t>;
+using Extents = std::vector<int64_t>;
 
 // Batch, channels read, channels returned, extent of the kernel, extents of the input, and more of WindowSpec.
 struct ConvSizes {
   int64_t batch, in, out, kernel;
-  Shape extents;
+  Extents extents;
   std::string more = {};
   int64_t groups = 1;
 };
 
 void Add(const ConvSizes& conv, std::vector<KernelCase>& cases, const std::string& type = "float32",
          bool first = false) {
-  Shape shape = {conv.batch, conv.in};
+  Extents shape = {conv.batch, conv.in};
   shape.insert(shape.end(), conv.extents.begin(), conv.extents.end());
   const bool transposed = conv.more == "transposed";
   const std::string window = transposed
@@ -184,7 +184,8 @@ void AddProducts(std::vector<KernelCase>& cases) {
     cases.push_back({.layer = absl::StrCat("attention { heads: ", a.heads, a.causal ? " causal: true" : "", " }"),
                      .shape = {a.batch, a.length, a.features}});
   }
-  for (const Shape& shape : std::vector<Shape>{{4, 32, 32, 32}, {2, 32, 32, 32}, {4, 16, 16, 32}, {2, 32, 32, 64}}) {
+  for (const Extents& shape :
+       std::vector<Extents>{{4, 32, 32, 32}, {2, 32, 32, 32}, {4, 16, 16, 32}, {2, 32, 32, 64}}) {
     cases.push_back({.layer = "window_attention { heads: 4 window: [4, 4] }", .shape = shape});
   }
   for (const int64_t rows : {64, 256, 512, 4096}) {
@@ -193,34 +194,35 @@ void AddProducts(std::vector<KernelCase>& cases) {
 }
 
 void AddNorms(std::vector<KernelCase>& cases) {
-  const auto add = [&](const std::string& kind, const Shape& shape, const std::string& type = "float32") {
+  const auto add = [&](const std::string& kind, const Extents& shape, const std::string& type = "float32") {
     cases.push_back({.layer = absl::StrCat("norm { kind: ", kind, " }"), .shape = shape, .type = type});
   };
-  for (const Shape& shape : std::vector<Shape>{{4, 8, 128, 128},
-                                               {4, 8, 64, 64},
-                                               {4, 40, 48, 48},
-                                               {4, 16, 32, 32},
-                                               {4, 16, 8, 16},
-                                               {4, 32, 16, 16},
-                                               {1, 8, 16, 64, 64},
-                                               {1, 16, 8, 32, 32},
-                                               {1, 32, 4, 16, 16}}) {
+  for (const Extents& shape : std::vector<Extents>{{4, 8, 128, 128},
+                                                   {4, 8, 64, 64},
+                                                   {4, 40, 48, 48},
+                                                   {4, 16, 32, 32},
+                                                   {4, 16, 8, 16},
+                                                   {4, 32, 16, 16},
+                                                   {1, 8, 16, 64, 64},
+                                                   {1, 16, 8, 32, 32},
+                                                   {1, 32, 4, 16, 16}}) {
     add("\"batch\"", shape);
   }
   for (const char* type : {"float64", "bfloat16"}) {
     add("\"batch\"", {2, 8, 128, 128}, type);
     add("\"batch\"", {2, 8, 32, 64}, type);
   }
-  for (const Shape& shape : std::vector<Shape>{{4, 8, 96, 96}, {4, 8, 48, 48}, {2, 8, 48, 48}, {4, 32, 16, 16}}) {
+  for (const Extents& shape : std::vector<Extents>{{4, 8, 96, 96}, {4, 8, 48, 48}, {2, 8, 48, 48}, {4, 32, 16, 16}}) {
     add("\"group\" groups: 4", shape);
   }
-  for (const Shape& shape : std::vector<Shape>{{4, 16, 48, 48}, {4, 16, 24, 24}}) {
+  for (const Extents& shape : std::vector<Extents>{{4, 16, 48, 48}, {4, 16, 24, 24}}) {
     add("\"instance\" affine: true", shape);
   }
-  for (const Shape& shape : std::vector<Shape>{{4, 256, 64}, {4, 128, 64}, {4, 64, 64}, {4, 32, 64}, {4, 128, 32}}) {
+  for (const Extents& shape :
+       std::vector<Extents>{{4, 256, 64}, {4, 128, 64}, {4, 64, 64}, {4, 32, 64}, {4, 128, 32}}) {
     add("\"layer\" dim: 2", shape);
   }
-  for (const Shape& shape : std::vector<Shape>{{4, 32, 32, 32}, {2, 16, 32, 32}}) add("\"layer\" dim: 3", shape);
+  for (const Extents& shape : std::vector<Extents>{{4, 32, 32, 32}, {2, 16, 32, 32}}) add("\"layer\" dim: 3", shape);
 }
 
 void AddByElement(std::vector<KernelCase>& cases) {
@@ -252,7 +254,7 @@ void AddByElement(std::vector<KernelCase>& cases) {
   add(pool("max", "kernel: 2"), {2, 8, 32, 128});
   add(pool("max", "kernel: 3 stride: 2 pad_lo: 1"), {4, 16, 64});
   add(pool("avg", "kernel: 2"), {4, 16, 64});
-  for (const Shape& shape : std::vector<Shape>{{1, 8, 16, 64, 64}, {1, 16, 8, 32, 32}, {1, 8, 16, 32, 64}}) {
+  for (const Extents& shape : std::vector<Extents>{{1, 8, 16, 64, 64}, {1, 16, 8, 32, 32}, {1, 8, 16, 32, 64}}) {
     cases.push_back({.layer = pool("max", "kernel: 2"), .shape = shape});
   }
   add("pool { mode: \"avg\" adaptive_size: [1, 1] }", {16, 64});
@@ -260,14 +262,14 @@ void AddByElement(std::vector<KernelCase>& cases) {
   add("upsample { mode: \"nearest\" scale: 2 }", {4, 16}, 1, "float64", 64);
   add("upsample { mode: \"bilinear\" scale: 2 }", {2, 8, 32}, 1, "float32", 32);
   add("upsample { mode: \"bicubic\" scale: 2 }", {2, 16}, 1, "float32", 32);
-  for (const Shape& shape : std::vector<Shape>{{1, 32, 4, 16, 16}, {1, 16, 8, 32, 32}, {1, 16, 4, 16, 32}}) {
+  for (const Extents& shape : std::vector<Extents>{{1, 32, 4, 16, 16}, {1, 16, 8, 32, 32}, {1, 16, 4, 16, 32}}) {
     cases.push_back({.layer = "upsample { mode: \"trilinear\" scale: 2 }", .shape = shape});
   }
 }
 
 void AddOthers(std::vector<KernelCase>& cases) {
   for (const char* kind : {"cross_entropy", "mse", "dice"}) {
-    for (const Shape& shape : std::vector<Shape>{{4, 3, 8, 8}, {4, 3, 64, 64}, {4, 3, 96, 96}, {1, 16, 128, 128}}) {
+    for (const Extents& shape : std::vector<Extents>{{4, 3, 8, 8}, {4, 3, 64, 64}, {4, 3, 96, 96}, {1, 16, 128, 128}}) {
       cases.push_back({.shape = shape, .loss = kind});
     }
   }

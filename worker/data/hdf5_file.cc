@@ -346,7 +346,7 @@ Likeness SniffHdf5(const FileStart& start) {
 }
 
 // Opens the data set options.object, or the only one there is where that is empty.
-absl::StatusOr<std::unique_ptr<ArrayFile>> Open(const std::string& path, const ArrayFileOptions& options) {
+absl::StatusOr<std::unique_ptr<ArrayFile>> OpenHdf5(const std::string& path, const ArrayFileOptions& options) {
   const std::string& name = options.name.empty() ? path : options.name;
   const Hdf5Lock lock;
   ADJOIN_ASSIGN_OR_RETURN(Found found, Find(lock, path, name, options.object));
@@ -359,14 +359,14 @@ absl::StatusOr<std::unique_ptr<ArrayFile>> Open(const std::string& path, const A
       std::make_unique<LibraryFile>(std::move(found.file), std::move(found.data_set), std::move(found.cells), shown));
 }
 
-absl::StatusOr<ArrayHeader> Header(const std::string& path, const ArrayFileOptions& options) {
-  ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<ArrayFile> file, Open(path, options));
+absl::StatusOr<ArrayHeader> ReadHdf5Header(const std::string& path, const ArrayFileOptions& options) {
+  ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<ArrayFile> file, OpenHdf5(path, options));
   return file->header();
 }
 
 // Has the library read every chunk, as far as `limits` go.
-absl::StatusOr<ArrayHeader> Check(const std::string& path, const ArrayFileOptions& options, CheckLimits* limits) {
-  ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<ArrayFile> file, Open(path, options));
+absl::StatusOr<ArrayHeader> CheckHdf5(const std::string& path, const ArrayFileOptions& options, CheckLimits* limits) {
+  ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<ArrayFile> file, OpenHdf5(path, options));
   const ArrayHeader& header = file->header();
   // A contiguous data set can be wrong in nothing but its length, which was compared.
   auto* const read_by_library = dynamic_cast<LibraryFile*>(file.get());
@@ -376,7 +376,7 @@ absl::StatusOr<ArrayHeader> Check(const std::string& path, const ArrayFileOption
 }
 
 // Lists every data set, but for those behind links to other files.
-absl::StatusOr<std::vector<ArrayObject>> List(const std::string& path, const std::string& given_name) {
+absl::StatusOr<std::vector<ArrayObject>> ListHdf5(const std::string& path, const std::string& given_name) {
   const std::string& name = given_name.empty() ? path : given_name;
   const Hdf5Lock lock;
   ADJOIN_ASSIGN_OR_RETURN(const OpenFile plain, OpenFile::Open(path, name));
@@ -396,8 +396,8 @@ absl::StatusOr<std::vector<ArrayObject>> List(const std::string& path, const std
   return objects;
 }
 
-absl::StatusOr<StoredArray> Create(const std::string& path, int, CellType type, const std::vector<int64_t>& shape,
-                                   const ArrayWriterOptions& options) {
+absl::StatusOr<StoredArray> CreateHdf5(const std::string& path, int, CellType type, const std::vector<int64_t>& shape,
+                                       const ArrayWriterOptions& options) {
   const std::string& object = options.object;
   if (object.empty() || object == "." || absl::StrContains(object, '/')) {
     return absl::InvalidArgumentError(
@@ -450,11 +450,11 @@ ArrayFormat Hdf5Format() {
       .title = "HDF5",
       .extension = ".h5",
       .sniff = SniffHdf5,
-      .header = Header,
-      .open = Open,
-      .check = Check,
-      .list = List,
-      .create = Create,
+      .header = ReadHdf5Header,
+      .open = OpenHdf5,
+      .check = CheckHdf5,
+      .list = ListHdf5,
+      .create = CreateHdf5,
       .find = FindWritten,
   };
 }
