@@ -43,11 +43,11 @@ namespace adjoin {
 namespace {
 
 constexpr char kProgram[] = "predict";
-constexpr char kInput[] = "input.", kOutput[] = "output";
+constexpr char kOutput[] = "output";
 constexpr int64_t kMostSamples = int64_t{1} << 20;
 constexpr double kExactWhole = 9007199254740992;  // 2^53
 
-bool IsFloat(CellType type) {
+bool IsRealType(CellType type) {
   return type == CellType::kFloat16 || type == CellType::kFloat32 || type == CellType::kFloat64;
 }
 
@@ -70,10 +70,6 @@ std::vector<std::string> OutputsOf(const JobSpec& spec) {
 
 using SampleByName = std::map<std::string, SampleArray>;
 
-absl::Status BadArray(const std::string& file, const std::string& array, const std::string& what) {
-  return absl::InvalidArgumentError(absl::StrCat(file, ": ", PrintableText(array, 200), " ", what));
-}
-
 // The job that writes its outputs in float64 for one batch, and nothing else of the job.
 absl::StatusOr<JobSpec> EvaluationJob(const JobSpec& spec, int64_t batch, const SampleByName& sample) {
   JobSpec job = BareJob(spec);
@@ -88,7 +84,7 @@ absl::StatusOr<JobSpec> EvaluationJob(const JobSpec& spec, int64_t batch, const 
   for (Dataset& dataset : *job.mutable_dataset()) {
     for (Field& field : *dataset.mutable_field()) {
       // An extent that differs from file to file is the sample's.
-      const auto given = sample.find(absl::StrCat(kInput, field.name()));
+      const auto given = sample.find(absl::StrCat(kSampleInput, field.name()));
       for (int dim = 0; given != sample.end() && dim < field.shape_size(); ++dim) {
         const at::Tensor& values = given->second.values;
         if (IsVaryingExtent(field.shape(dim)) && values.dim() == int64_t{field.shape_size()} + 1) {
@@ -104,11 +100,11 @@ absl::StatusOr<JobSpec> EvaluationJob(const JobSpec& spec, int64_t batch, const 
 // The batch is dim 0 of all arrays.
 absl::StatusOr<int64_t> BatchOf(const std::string& file, const SampleByName& sample) {
   for (const auto& [name, array] : sample) {
-    if (name.rfind(kInput, 0) != 0) continue;
-    if (array.values.dim() == 0) return BadArray(file, name, "is a scalar; its dim 0 should be the batch");
+    if (name.rfind(kSampleInput, 0) != 0) continue;
+    if (array.values.dim() == 0) return BadSampleArray(file, name, "is a scalar; its dim 0 should be the batch");
     if (array.values.size(0) <= kMostSamples) return array.values.size(0);
-    return BadArray(file, name,
-                    absl::StrCat("has a batch of ", array.values.size(0), "; it may have at most ", kMostSamples));
+    return BadSampleArray(
+        file, name, absl::StrCat("has a batch of ", array.values.size(0), "; it may have at most ", kMostSamples));
   }
   return absl::InvalidArgumentError(
       absl::StrCat(file, ": has no input; right would be an array input.<field> for each field that the model reads"));
@@ -128,19 +124,19 @@ absl::StatusOr<at::Tensor> FieldTensor(const std::string& file, const std::strin
                                        const Field& field, const std::vector<int64_t>& shape) {
   const at::Tensor values = WithNumbersAsDim(array.values, shape);
   if (values.sizes() != at::IntArrayRef(shape)) {
-    return BadArray(
+    return BadSampleArray(
         file, name,
         absl::StrCat("is ", ShapeText(array.values.sizes()), "; the model reads ", ShapeText(shape), ", batch first"));
   }
   const bool whole = field.dtype() == "int64";
-  if (whole == IsFloat(array.type)) {
-    return BadArray(file, name,
-                    absl::StrCat("is of type ", ToString(array.type), "; field \"", field.name(), "\" has ",
-                                 whole ? "whole numbers, such as int64" : "float32 or float64"));
+  if (whole == IsRealType(array.type)) {
+    return BadSampleArray(file, name,
+                          absl::StrCat("is of type ", ToString(array.type), "; field \"", field.name(), "\" has ",
+                                       whole ? "whole numbers, such as int64" : "float32 or float64"));
   }
   if (!whole) return values;
   if (values.abs().max().item<double>() >= kExactWhole) {
-    return BadArray(file, name, "holds a whole number of 2^53 or more, which cannot be read exactly");
+    return BadSampleArray(file, name, "holds a whole number of 2^53 or more, which cannot be read exactly");
   }
   return values.to(at::kLong);
 }
@@ -157,11 +153,11 @@ class Sample {
     const Dataset& dataset = TrainedData(job);
     for (const ValuePlan& value : program.value()) {
       if (value.field().empty()) continue;
-      const std::string name = absl::StrCat(kInput, value.field());
+      const std::string name = absl::StrCat(kSampleInput, value.field());
       if (!known.insert(name).second) continue;
       const auto array = arrays_.find(name);
       if (array == arrays_.end()) {
-        return BadArray(file_, name, absl::StrCat("is missing: the model reads field \"", value.field(), "\""));
+        return BadSampleArray(file_, name, absl::StrCat("is missing: the model reads field \"", value.field(), "\""));
       }
       ADJOIN_ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(value.layout()));
       ADJOIN_ASSIGN_OR_RETURN(fields_[value.field()], FieldTensor(file_, name, array->second,
@@ -185,10 +181,10 @@ class Sample {
       if (known.count(entry.first) > 0) continue;
       known.insert(loss.known().begin(), loss.known().end());
       const bool of_loss = entry.first == "loss" || entry.first.rfind("grad.", 0) == 0;
-      return BadArray(file_, entry.first,
-                      absl::StrCat(of_loss && loss.known().empty() ? "is compared only of a job with a loss"
-                                                                   : "is not known for this job",
-                                   "; known are: ", PrintableList({known.begin(), known.end()})));
+      return BadSampleArray(file_, entry.first,
+                            absl::StrCat(of_loss && loss.known().empty() ? "is compared only of a job with a loss"
+                                                                         : "is not known for this job",
+                                         "; known are: ", PrintableList({known.begin(), known.end()})));
     }
     if (!outputs_.empty()) return absl::OkStatus();
     return absl::InvalidArgumentError(
@@ -209,11 +205,11 @@ class Sample {
     SampleArray& array = found->second;
     array.values = WithNumbersAsDim(array.values, shape);
     if (array.type != CellType::kFloat32 && array.type != CellType::kFloat64) {
-      return BadArray(file_, name,
-                      absl::StrCat("is of type ", ToString(array.type), "; right would be float32 or float64"));
+      return BadSampleArray(file_, name,
+                            absl::StrCat("is of type ", ToString(array.type), "; right would be float32 or float64"));
     }
     if (array.values.sizes() != at::IntArrayRef(shape)) {
-      return BadArray(
+      return BadSampleArray(
           file_, name,
           absl::StrCat("is ", ShapeText(array.values.sizes()), "; layer \"", layer, "\" returns ", ShapeText(shape)));
     }

@@ -17,16 +17,12 @@
 namespace adjoin {
 namespace {
 
-constexpr char kLoss[] = "loss", kGradient[] = "grad.", kInput[] = "input.";
+constexpr char kLoss[] = "loss", kGradient[] = "grad.";
 // Gradients that are small beside the others of the step are rounding of these.
 constexpr double kLeastScale = 1e-3;
 constexpr double kSmallestScale = 1e-12;  // of a loss or gradients of 0
 
-absl::Status BadArray(const std::string& file, const std::string& array, const std::string& what) {
-  return absl::InvalidArgumentError(absl::StrCat(file, ": ", PrintableText(array, 200), " ", what));
-}
-
-bool IsFloat(CellType type) { return type == CellType::kFloat32 || type == CellType::kFloat64; }
+bool IsGradientType(CellType type) { return type == CellType::kFloat32 || type == CellType::kFloat64; }
 
 // Relative to the largest expected element, or to `least_scale` where that is more.
 Difference DifferenceOf(const at::Tensor& expected, const at::Tensor& found, double least_scale) {
@@ -52,7 +48,7 @@ Difference DifferenceOf(const at::Tensor& expected, const at::Tensor& found, dou
 LossSample::LossSample(std::string file, const JobSpec& spec, const Plan& plan) : file_(std::move(file)), spec_(spec) {
   if (spec.loss().empty()) return;
   known_.insert(kLoss);
-  for (const Loss& loss : spec.loss()) known_.insert(absl::StrCat(kInput, loss.target()));
+  for (const Loss& loss : spec.loss()) known_.insert(absl::StrCat(kSampleInput, loss.target()));
   for (const ParameterPlan& parameter : plan.parameter()) {
     if (parameter.frozen() || parameter.buffer()) continue;
     trained_.push_back(parameter.name());
@@ -63,12 +59,12 @@ LossSample::LossSample(std::string file, const JobSpec& spec, const Plan& plan) 
 void LossSample::Take(std::map<std::string, SampleArray>& sample) {
   std::set<std::string> read;  // fields that layers read are the evaluation's as well
   for (const Layer& layer : spec_.layer()) {
-    for (const std::string& input : layer.input()) read.insert(absl::StrCat(kInput, input));
+    for (const std::string& input : layer.input()) read.insert(absl::StrCat(kSampleInput, input));
   }
   for (const std::string& name : known_) {
     const auto found = sample.find(name);
     if (found == sample.end()) continue;
-    loss_given_ = loss_given_ || name.rfind(kInput, 0) != 0;
+    loss_given_ = loss_given_ || name.rfind(kSampleInput, 0) != 0;
     arrays_[name] = found->second;
     if (read.count(name) == 0) sample.erase(found);
   }
@@ -79,10 +75,11 @@ absl::StatusOr<NamedTensors> LossSample::Targets(const JobSpec& job, const Named
   const Dataset& dataset = TrainedData(job);
   const int64_t batch = fields.empty() ? 0 : fields.begin()->second.size(0);
   for (const Loss& loss : spec_.loss()) {
-    const std::string name = absl::StrCat(kInput, loss.target());
+    const std::string name = absl::StrCat(kSampleInput, loss.target());
     const auto found = arrays_.find(name);
     if (found == arrays_.end()) {
-      return BadArray(file_, name, absl::StrCat("is missing: the loss is compared with field \"", loss.target(), "\""));
+      return BadSampleArray(file_, name,
+                            absl::StrCat("is missing: the loss is compared with field \"", loss.target(), "\""));
     }
     const at::Tensor& values = found->second.values;
     std::vector<int64_t> shape = {batch};
@@ -90,14 +87,14 @@ absl::StatusOr<NamedTensors> LossSample::Targets(const JobSpec& job, const Named
     shape.insert(shape.end(), field.shape().begin(), field.shape().end());
     const bool any_extent = std::any_of(shape.begin(), shape.end(), [](int64_t extent) { return extent < 0; });
     if (values.dim() == 0 || values.size(0) != batch || (!any_extent && values.sizes() != at::IntArrayRef(shape))) {
-      return BadArray(
+      return BadSampleArray(
           file_, name,
           absl::StrCat("is ", ShapeText(values.sizes()), "; the field is ", ShapeText(shape), ", batch first"));
     }
-    if (field.dtype() == "int64" && IsFloat(found->second.type)) {
-      return BadArray(file_, name,
-                      absl::StrCat("is of type ", ToString(found->second.type), "; field \"", loss.target(),
-                                   "\" has whole numbers, such as int64"));
+    if (field.dtype() == "int64" && IsGradientType(found->second.type)) {
+      return BadSampleArray(file_, name,
+                            absl::StrCat("is of type ", ToString(found->second.type), "; field \"", loss.target(),
+                                         "\" has whole numbers, such as int64"));
     }
     all[loss.target()] = field.dtype() == "int64" ? values.to(at::kLong) : values;
   }
@@ -112,9 +109,10 @@ absl::Status LossSample::CheckGradients() const {
   for (const std::string& parameter : trained_) {
     const std::string name = absl::StrCat(kGradient, parameter);
     if (arrays_.count(name) > 0) continue;
-    return BadArray(file_, name,
-                    "is missing, and the sample has other gradients: the job trains this parameter; right would be its "
-                    "gradient, or frozen: true in its layer");
+    return BadSampleArray(
+        file_, name,
+        "is missing, and the sample has other gradients: the job trains this parameter; right would be its "
+        "gradient, or frozen: true in its layer");
   }
   return absl::OkStatus();
 }
@@ -147,14 +145,14 @@ absl::StatusOr<std::vector<SampleDifference>> LossSample::Compare(const JobSpec&
     const SampleArray& array = found->second;
     const at::Tensor computed =
         parameter.empty() ? at::full({}, step.loss, at::kDouble) : step.parameter_grads.at(parameter);
-    if (!IsFloat(array.type)) {
-      return BadArray(file_, name,
-                      absl::StrCat("is of type ", ToString(array.type),
-                                   "; right would be float32 or "
-                                   "float64"));
+    if (!IsGradientType(array.type)) {
+      return BadSampleArray(file_, name,
+                            absl::StrCat("is of type ", ToString(array.type),
+                                         "; right would be float32 or "
+                                         "float64"));
     }
     if (array.values.sizes() != computed.sizes()) {
-      return BadArray(
+      return BadSampleArray(
           file_, name,
           absl::StrCat("is ", ShapeText(array.values.sizes()), "; the model's is ", ShapeText(computed.sizes())));
     }

@@ -18,6 +18,7 @@
 #include "base/printable_text.h"
 #include "base/status_macros.h"
 #include "base/unique_fd.h"
+#include "importer/archive/shown_name.h"
 #include "importer/archive/zip_reader.h"
 #include "primitives/geometry/box.h"
 #include "worker/data/array_file.h"
@@ -27,7 +28,6 @@ namespace adjoin {
 namespace {
 
 constexpr char kEnding[] = ".npy";
-constexpr size_t kMaxShownName = 200;
 
 // "2, 0, 1", of the element `at` in row-major order.
 std::string PositionText(at::IntArrayRef shape, int64_t at) {
@@ -92,6 +92,10 @@ absl::StatusOr<std::vector<SampleArray>> ReadSampleFile(const std::string& path)
     arrays.push_back(std::move(array));
   }
   return arrays;
+}
+
+absl::Status BadSampleArray(const std::string& file, const std::string& array, const std::string& what) {
+  return absl::InvalidArgumentError(absl::StrCat(file, ": ", PrintableText(array, kMaxShownName), " ", what));
 }
 
 }  // namespace adjoin

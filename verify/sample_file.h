@@ -14,12 +14,15 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "worker/data/cell_type.h"
 
 namespace adjoin {
 
 inline constexpr int64_t kMaxSampleBytes = int64_t{4} << 30;
+
+inline constexpr char kSampleInput[] = "input.";  // before a field's name
 
 struct SampleArray {
   std::string name;                    // "output", of the entry output.npy
@@ -30,6 +33,9 @@ struct SampleArray {
 // In the order of their data in the file. Errors: as ArchiveFile::Open; kDataLoss (no zip archive, damaged, larger than
 // kMaxSampleBytes); kInvalidArgument (an entry that is no array of numbers, a NaN: which and where).
 absl::StatusOr<std::vector<SampleArray>> ReadSampleFile(const std::string& path);
+
+// kInvalidArgument: "FILE: ARRAY is ...".
+absl::Status BadSampleArray(const std::string& file, const std::string& array, const std::string& what);
 
 }  // namespace adjoin
 

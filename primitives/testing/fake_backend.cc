@@ -33,8 +33,6 @@
 namespace adjoin {
 namespace {
 
-bool OnFakeDevice(const at::Tensor& tensor) { return tensor.device().type() == c10::DeviceType::PrivateUse1; }
-
 bool IsPinnedMemory(const void* data) {
   const absl::StatusOr<MemoryKind> kind = FakeDevice::Get(0).KindOf(data);
   return kind.ok() && *kind == MemoryKind::kPinnedHost;

@@ -50,8 +50,6 @@ bool TakesHostIndices(const std::string& name) {
          name == "aten::_index_put_impl_";
 }
 
-bool OnFakeDevice(const at::Tensor& tensor) { return tensor.device().type() == c10::DeviceType::PrivateUse1; }
-
 bool IsTensorType(const c10::TypePtr& type) { return type->str().find("Tensor") != std::string::npos; }
 
 // Calls `change` with each defined tensor of a value, and puts in its place what that returns.

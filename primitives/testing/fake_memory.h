@@ -31,6 +31,8 @@ at::Tensor HostViewOf(const at::Tensor& on_device);
 // A tensor of the host over `storage`, with all else as `tensor` has it.
 at::Tensor HostTensorOver(c10::Storage storage, const at::Tensor& tensor);
 
+inline bool OnFakeDevice(const at::Tensor& tensor) { return tensor.device().type() == c10::DeviceType::PrivateUse1; }
+
 // A new tensor on a device, its memory as it is found.
 at::Tensor EmptyOnFakeDevice(c10::DeviceIndex index, at::IntArrayRef sizes, at::IntArrayRef strides,
                              at::ScalarType type);
