@@ -8,6 +8,9 @@ from device_test.libraries import LIBRARIES
 
 _PROGRAMS = {"cc_binary", "cc_test"}
 _COMPILED = (".cc", ".cpp", ".c")
+# The kind of rule that writes files which include sources of a library (tools/cc_library.bzl). The sources are among the rule's
+# files as well, and are compiled one by one.
+_SOURCE_GROUP = "_source_group"
 # Attributes that change how a rule is compiled and that nothing here reads.
 _NOT_UNDERSTOOD = ("includes", "include_prefix", "strip_include_prefix", "linkopts_select")
 
@@ -70,11 +73,14 @@ class Targets:
     def compiled(self, label):
         """(rule, path) of each file that is compiled for the program."""
         return [(rule, path_of(source)) for rule in self._closure(label) for source in rule.get("srcs")
-                if source.endswith(_COMPILED)]
+                if source.endswith(_COMPILED) and not self._is_source_group(source)]
 
     def values(self, label, name):
         """The values of an attribute of the rule and all that it needs: linkopts, defines."""
         return list(dict.fromkeys(value for rule in self._closure(label) for value in rule.get(name)))
+
+    def _is_source_group(self, label):
+        return label in self._generators and self._generators[label].kind == _SOURCE_GROUP
 
     def _closure(self, label):
         order, waiting = {}, [label]
@@ -108,6 +114,8 @@ class Targets:
                 self._add_file(file)
         elif rule is not None:
             self._add_program(label)
+        elif self._is_source_group(label):
+            return
         elif label not in self._generators:
             self.sources.add(path_of(label))
         elif label.endswith((".pb.h", ".pb.cc")) and ".grpc." not in label:
