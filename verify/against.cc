@@ -331,7 +331,7 @@ absl::StatusOr<std::vector<SampleDifference>> CompareSerial(const Plan& plan, co
       }
       std::vector<at::Tensor> parts;
       for (uint32_t rank = 0; rank < plan.spec().ranks(); ++rank) {
-        parts.push_back(PartOf(whole, layout, static_cast<int>(rank)));
+        parts.push_back(PartOnRank(whole, layout, static_cast<int>(rank)));
       }
       output.difference = CompareParts(sample.values(output), layout, parts, 0);
       output.difference.rank = -1;

@@ -75,7 +75,7 @@ class PartsOfTensor {
     worst_.shape = std::move(shape);
   }
 
-  void Part(int rank, const at::Tensor& found) { Part(rank, found, PartOf(whole_, layout_, rank)); }
+  void Part(int rank, const at::Tensor& found) { Part(rank, found, PartOnRank(whole_, layout_, rank)); }
 
   // `expected`: of this rank's part.
   void Part(int rank, const at::Tensor& found, const at::Tensor& expected) {
@@ -254,7 +254,7 @@ class Comparer {
       const at::Tensor initial = initial_.at(name).reshape(home.shape());
       for (size_t rank = 0; rank < ranks_.size(); ++rank) {
         const std::vector<at::Tensor> blocks =
-            OptimizedBlocks(plan_.spec().train().optimizer(), PartOf(initial, home, static_cast<int>(rank)),
+            OptimizedBlocks(plan_.spec().train().optimizer(), PartOnRank(initial, home, static_cast<int>(rank)),
                             ranks_[rank], static_cast<size_t>(index));
         for (size_t step = 0; step < serial_.size(); ++step) {
           PartsOfTensor after(serial_[step].parameters.at(name).reshape(home.shape()), home, Number(step),

@@ -97,7 +97,7 @@ class Rank {
         return absl::InvalidArgumentError(
             absl::StrCat("the plan reads field \"", value.field(), "\", which the serial model does not"));
       }
-      local[value.name()] = PartOf(found->second, layout, rank_).clone();
+      local[value.name()] = PartOnRank(found->second, layout, rank_).clone();
     }
     return local;
   }
@@ -163,7 +163,7 @@ class Rank {
 
 }  // namespace
 
-at::Tensor PartOf(const at::Tensor& whole, const Layout& layout, int rank) {
+at::Tensor PartOnRank(const at::Tensor& whole, const Layout& layout, int rank) {
   const Box box = layout.BoxOf(rank);
   at::Tensor part = whole;
   for (int dim = 0; dim < box.dims(); ++dim) part = part.narrow(dim, box[dim].lo, box[dim].size());

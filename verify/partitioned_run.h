@@ -50,7 +50,7 @@ absl::StatusOr<std::vector<NamedTensors>> RunForward(const Plan& plan, const Pro
                                                      const PartitionedInput& input);
 
 // The part of `whole` that a rank holds.
-at::Tensor PartOf(const at::Tensor& whole, const Layout& layout, int rank);
+at::Tensor PartOnRank(const at::Tensor& whole, const Layout& layout, int rank);
 
 absl::StatusOr<const ProgramPlan*> VerifiedProgramOf(const Plan& plan);
 
