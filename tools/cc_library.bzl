@@ -1,7 +1,7 @@
 """A cc_library whose sources are compiled several at a time.
 
-Four fifths of the time that a source takes is its headers: protobuf's, gRPC's, LibTorch's. So a library of several sources
-compiles files that include up to eight of them each, and reads each header once for those.
+Four fifths of the time that a source takes is its headers: protobuf's, gRPC's, LibTorch's. So the sources of a library are put
+together, up to eight to a file, which reads each header once. Messages and debuggers name the sources themselves.
 
 `--define=grouped=no` compiles each source alone, which shows that each includes what it needs. --config=clang does so, and with
 it tools/fuzz.
@@ -13,9 +13,23 @@ load("@rules_cc//cc:defs.bzl", _cc_library = "cc_library")
 
 _MOST_IN_A_GROUP = 8
 
+# The text of the sources instead of an #include of each: what a source includes is an input of all that depends on its library.
+_PUT_TOGETHER = '''
+out=$1
+shift
+for source in "$@"; do
+  printf '#line 1 "%s"\\n' "$source"
+  cat "$source"
+done > "$out"
+'''
+
 def _source_group_impl(ctx):
-    lines = ["#include \"%s\"\n" % source.short_path for source in ctx.files.sources]
-    ctx.actions.write(ctx.outputs.out, "".join(lines))
+    ctx.actions.run_shell(
+        outputs = [ctx.outputs.out],
+        inputs = ctx.files.sources,
+        command = _PUT_TOGETHER,
+        arguments = [ctx.outputs.out.path] + [source.path for source in ctx.files.sources],
+    )
 
 _source_group = rule(
     implementation = _source_group_impl,
@@ -25,14 +39,14 @@ _source_group = rule(
     },
 )
 
-# g++ warns of types of unnamed namespaces outside of the compiled file itself, as though a second file could see them.
+# g++ warns of types of unnamed namespaces in a file that is not the one it was given, and takes #line's word for that.
 _COPTS = ["-Wno-subobject-linkage"]
 
-def cc_library(name, srcs = [], textual_hdrs = [], copts = [], **attributes):
+def cc_library(name, srcs = [], copts = [], **attributes):
     """As @rules_cc's, with groups of those srcs that end with .cc."""
     sources = [file for file in srcs if file.endswith(".cc")]
     if len(sources) < 2:
-        _cc_library(name = name, srcs = srcs, textual_hdrs = textual_hdrs, copts = copts, **attributes)
+        _cc_library(name = name, srcs = srcs, copts = copts, **attributes)
         return
     count = (len(sources) + _MOST_IN_A_GROUP - 1) // _MOST_IN_A_GROUP
     groups = []
@@ -51,7 +65,6 @@ def cc_library(name, srcs = [], textual_hdrs = [], copts = [], **attributes):
             "//tools:sources_alone": sources,
             "//conditions:default": groups,
         }),
-        textual_hdrs = textual_hdrs + sources,
         copts = copts + select({
             "//tools:sources_alone": [],
             "//conditions:default": _COPTS,

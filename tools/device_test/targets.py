@@ -8,8 +8,8 @@ from device_test.libraries import LIBRARIES
 
 _PROGRAMS = {"cc_binary", "cc_test"}
 _COMPILED = (".cc", ".cpp", ".c")
-# The kind of rule that writes files which include sources of a library (tools/cc_library.bzl). The sources are among the rule's
-# files as well, and are compiled one by one.
+# The kind of rule that puts a library's sources together (tools/cc_library.bzl). Each source is among the srcs of the library as
+# well, and is compiled alone.
 _SOURCE_GROUP = "_source_group"
 # Attributes that change how a rule is compiled and that nothing here reads.
 _NOT_UNDERSTOOD = ("includes", "include_prefix", "strip_include_prefix", "linkopts_select")
