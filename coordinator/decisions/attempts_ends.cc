@@ -14,8 +14,8 @@
 namespace adjoin {
 namespace {
 
-constexpr absl::Duration kBetweenLooksAtAttempts =
-    absl::Seconds(1);  // at an attempt that runs: its daemons may not be heard
+// An attempt that runs is looked at again after this: its daemons may not be heard.
+constexpr absl::Duration kBetweenLooksAtAttempts = absl::Seconds(1);
 
 }  // namespace
 

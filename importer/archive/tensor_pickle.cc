@@ -10,7 +10,6 @@
 #include "importer/archive/shown_name.h"
 
 namespace adjoin {
-namespace {}  // namespace
 
 absl::StatusOr<std::vector<StoredTensor>> ReadTensorPickle(absl::string_view pickle, const std::string& where) {
   const auto refused = [&](absl::string_view what) {

@@ -13,7 +13,6 @@
 #include "importer/torchscript/shape_inference.h"
 
 namespace adjoin {
-namespace {}  // namespace
 
 absl::StatusOr<ExampleInput> ParseExample(absl::string_view text) {
   const auto bad = [&](absl::string_view what) {
