@@ -118,6 +118,16 @@ def _pack_ucx(source, archive):
             tar.add(source, "ucx", filter=lambda one: None if one.name in ("ucx/.git", "ucx/autom4te.cache") else one)
 
 
+def _made_by_bazel(labels):
+    """(path on this machine, path in the pack) of generated files, up to date."""
+    if not labels:
+        return []
+    subprocess.run(["bazel", "build", "--noshow_progress", *sorted(labels)], check=True)
+    folder = subprocess.run(["bazel", "info", "--noshow_progress", "bazel-bin"], check=True, capture_output=True,
+                            text=True).stdout.strip()
+    return [(f"{folder}/{path_of(label)}", path_of(label)) for label in sorted(labels)]
+
+
 def main(options, here):
     repository = here.parent
     if not (repository / "WORKSPACE").is_file():
@@ -143,7 +153,7 @@ def main(options, here):
             subprocess.run(["protoc", "-I.", f"--cpp_out={generated}", *sorted(targets.messages)], check=True)
         made = sorted(path for path in pathlib.Path(generated).rglob("*") if path.is_file())
         _pack_files(folder / "sources.tar.xz", [(path, path) for path in sorted(targets.sources)] +
-                    [(path, path.relative_to(generated)) for path in made])
+                    [(path, path.relative_to(generated)) for path in made] + _made_by_bazel(targets.made))
     _pack_files(folder / "libraries.tar.xz", _library_files(description))
     if options.ucx_source is not None:
         _pack_ucx(options.ucx_source, folder / "ucx.tar.xz")
