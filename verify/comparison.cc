@@ -235,8 +235,10 @@ class Comparer {
       }
       return absl::OkStatus();
     }
+    // A sum of products with the layer's cotangent: where they cancel, their rounding is left.
+    const double least_scale = std::max(least_scale_[step], LargestOf(Find(serial_[step].cotangents, entry.name)));
     PartsOfTensor gradient(expected.reshape(home.shape()), home, Number(step), &entry.gradients[parameter.name()],
-                           least_scale_[step]);
+                           least_scale);
     for (size_t rank = 0; gradient.fits() && rank < ranks_.size(); ++rank) {
       const at::Tensor found = ranks_[rank][step].parameter_grads[index];
       gradient.Part(static_cast<int>(rank), found.defined() ? found : at::empty({0}));

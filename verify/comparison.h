@@ -24,7 +24,8 @@
 namespace adjoin {
 
 // The largest difference of one tensor over all cells, ranks and steps. Its scale is the largest |expected| of the
-// tensor, or 1 if that is less; for gradients, or the largest of all gradients of the step, if that is less than 1.
+// tensor, or 1 if that is less; for gradients, or the largest of all gradients of the step, if that is less than 1; of
+// a parameter's gradient at least the largest cotangent of its layer, of whose products it is a sum.
 struct Difference {
   bool compared = false;
   double relative = 0;  // |found - expected| / the scale; infinite for NaN
