@@ -18,7 +18,7 @@
 
 namespace adjoin {
 
-// Of messages in a text; JobSpec itself nests five deep.
+// The deepest nesting of messages in a text. JobSpec itself nests five deep.
 inline constexpr int kMaxNesting = 32;
 
 inline constexpr size_t kMaxSpecBytes = 1 << 20;
