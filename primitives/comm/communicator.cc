@@ -1,6 +1,7 @@
 #include "primitives/comm/communicator.h"
 
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -27,6 +28,9 @@ constexpr int kOperatorShift = 45;
 constexpr uint64_t kDirectionMask = 0x3;
 constexpr uint64_t kOperatorMask = 0xffff;
 constexpr uint64_t kGenerationMask = (uint64_t{1} << kOperatorShift) - 1;
+
+// How often WaitForFailure makes progress.
+constexpr absl::Duration kFailurePoll = absl::Milliseconds(5);
 
 absl::Status CheckBuffer(const char* name, const Buffer& buffer, MemoryKind kind, const std::vector<int64_t>& shape,
                          DType dtype) {
@@ -256,6 +260,19 @@ void Communicator::ForgetCredits(std::vector<Handle> sends) {
     }
   }
   credit_sends_ = std::move(sends);
+}
+
+absl::Status Communicator::WaitForFailure(absl::Duration limit) {
+  const Deadline deadline = Deadline::After(limit);
+  while (true) {
+    // Progress, by which the transport learns what happened to other ranks.
+    absl::Status progress = transport_->Flush(Deadline::After(kFailurePoll));
+    if (!progress.ok() && !absl::IsDeadlineExceeded(progress)) Abort(std::move(progress));
+    absl::MutexLock lock(&mutex_);
+    const auto failed = [](absl::Status* failure) { return !failure->ok(); };
+    mutex_.AwaitWithTimeout(absl::Condition(+failed, &failure_), kFailurePoll);
+    if (!failure_.ok() || deadline.Expired()) return failure_;
+  }
 }
 
 void Communicator::Abort(absl::Status reason) {

@@ -86,6 +86,10 @@ class Communicator {
   // Waits until all that was sent ahead is on its way, and its sources may change. Errors: as Wait.
   absl::Status SendAll();
 
+  // Waits until this communicator fails, for example by the abort of another rank, and returns that failure. OK where
+  // nothing failed within `limit`. For a rank that met what may only follow from another rank's failure.
+  absl::Status WaitForFailure(absl::Duration limit);
+
   // Ends every wait with `reason`, which is not OK; the first failure stays. From any thread.
   void Abort(absl::Status reason);
   // OK, or the first failure. From any thread.

@@ -201,6 +201,38 @@ TEST(CommunicatorTest, EndsAWaitByAnAbortOfAnotherThread) {
   }
 }
 
+// Rank 1 executes nothing, so that only WaitForFailure makes progress there.
+TEST(CommunicatorTest, WaitsForTheFailureOfAnotherRank) {
+  for (TransportKind kind : kAllTransportKinds) {
+    const auto all = RunRanksCollect(2, kind, 1, [](Transport& transport) -> absl::Status {
+      HostMemory memory;
+      Communicator communicator(&transport, &memory, {0, absl::Seconds(30)});
+      if (transport.rank() == 0) {
+        communicator.Abort(absl::DataLossError("the volume is damaged"));
+        return absl::OkStatus();
+      }
+      const absl::Status failure = communicator.WaitForFailure(absl::Seconds(30));
+      if (communicator.status() != failure) return absl::InternalError("the failure was not kept");
+      return failure;
+    });
+    EXPECT_EQ(all[1].code(), absl::StatusCode::kDataLoss) << all[1] << " over " << kind;
+    EXPECT_NE(std::string(all[1].message()).find("rank 0: the volume is damaged"), std::string::npos) << all[1];
+  }
+}
+
+TEST(CommunicatorTest, WaitsNoLongerThanAskedWhereNothingFails) {
+  for (TransportKind kind : kAllTransportKinds) {
+    const absl::Status status = RunRanks(2, kind, 1, [](Transport& transport) -> absl::Status {
+      HostMemory memory;
+      Communicator communicator(&transport, &memory, {0, absl::Seconds(30)});
+      ADJOIN_RETURN_IF_ERROR(communicator.WaitForFailure(absl::Milliseconds(20)));
+      const MovementPlan plan = Plan(Owner(0), Owner(1), transport.rank());
+      return Move(communicator, {7, "", Direction::kForward}, plan, 1).status();  // it can be used on
+    });
+    EXPECT_TRUE(status.ok()) << status << " over " << kind;
+  }
+}
+
 TEST(CommunicatorTest, RefusesBuffersThatDoNotFit) {
   const absl::Status status = RunRanks(1, TransportKind::kInMemory, 1, [](Transport& transport) -> absl::Status {
     HostMemory memory;

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/time.h"
 #include "base/status_macros.h"
 #include "layers/rules/find_program.h"
 #include "layers/rules/layout_proto.h"
@@ -26,7 +27,8 @@ namespace {
 
 constexpr char kProgram[] = "predict";
 constexpr int kClassDim = 1;
-constexpr int kVolumeDims = 5;  // [samples, channels, z, y, x]
+constexpr absl::Duration kFailureOfOthers = absl::Seconds(5);  // within which a rank hears of another rank's failure
+constexpr int kVolumeDims = 5;                                 // [samples, channels, z, y, x]
 
 CellType CellTypeOf(DType dtype) {
   switch (dtype) {
@@ -146,6 +148,8 @@ absl::StatusOr<Predictor::File> Predictor::OpenFile(const Output& output, int64_
   File file{FileName(output, sample), sample, nullptr};
   const auto hint = [&](const absl::Status& status) {
     if (Creates() || !absl::IsNotFound(status)) return status;
+    // Rank 0 takes its files away when it fails: what it says is the cause then.
+    ADJOIN_RETURN_IF_ERROR(communicator_->WaitForFailure(kFailureOfOthers));
     return absl::NotFoundError(absl::StrCat(std::string(status.message()), "; rank 0 has made ", file.name,
                                             ", and rank ", communicator_->rank(),
                                             " does not see it: the nodes of a job that predicts need an"
