@@ -137,8 +137,8 @@ class SocketCampaignTest : public SecurityTest {
     LocalClusterOptions options;
     options.rank_binary = "worker/testing/fake-rank";
     options.worker_flags = {"--label", "honest=yes"};
-    options.coordinator.flags = {"--keep-jobs", "100000", "--keep-jobs-total", "200000"};
     if (with_tls) {
+      // The coordinator keeps the newest 1,000 jobs of each user: those of the hostile one push out no other's.
       options.credentials = Credentials(Files("admin-root"));
       std::vector<std::string>& flags = options.coordinator.flags;
       for (const std::string& flag : Flags(Files("server"))) flags.push_back(flag);
@@ -148,6 +148,9 @@ class SocketCampaignTest : public SecurityTest {
       for (int node = 0; node < kNodes; ++node) {
         options.worker[node].flags = Flags(Files(absl::StrCat("worker-worker-", node)));
       }
+    } else {
+      // The jobs of all local callers are those of one owner.
+      options.coordinator.flags = {"--keep-jobs", "100000", "--keep-jobs-total", "200000"};
     }
     auto cluster = LocalCluster::Start(kNodes, kSlots, options);
     ASSERT_TRUE(cluster.ok()) << cluster.status();
