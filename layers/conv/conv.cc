@@ -7,11 +7,13 @@
 // x [n, ci, ...], weight [co, ci / groups, ...] (transposed: [ci, co / groups, ...]), bias [co] or empty, y [n, co,
 // ...].
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/zeros.h>
 
@@ -20,14 +22,18 @@
 #include "layers/conv/edge_convolution.h"
 #include "layers/conv/edge_halo.h"
 #include "layers/conv/edge_roles.h"
+#include "layers/conv/part_with_halo.h"
 #include "layers/layer.h"
 #include "layers/rules/layout_proto.h"
 #include "layers/rules/roles.h"
 #include "layers/sum_type.h"
 #include "primitives/geometry/box.h"
+#include "primitives/geometry/exchange_schedule.h"
 #include "primitives/geometry/layout.h"
+#include "primitives/geometry/own_part.h"
 #include "primitives/geometry/transposed_window.h"
 #include "primitives/geometry/window.h"
+#include "primitives/movement.h"
 
 namespace adjoin {
 namespace {
@@ -48,6 +54,7 @@ class ConvLayer : public LayerModule {
     for (int dim = 2; dim < part.dims(); ++dim) {
       if (Moves(EdgeRole(dim))) cut_.push_back({dim, part[dim].lo > 0, part[dim].hi < compute.shape()[dim]});
     }
+    if (this->context().plan.keeps_halo_apart()) own_ = OwnPart();
   }
 
   at::Tensor Forward(const std::vector<at::Tensor>& inputs, Tape& tape) override {
@@ -56,6 +63,9 @@ class ConvLayer : public LayerModule {
     const at::Tensor x = InKernelType(read);
     const at::Tensor weight = Parameter(kRoleWeight, tape).to(x.scalar_type());
     const at::Tensor bias = Bias(x, tape);
+    if (runs_here() && own_.has_value() && weight.numel() > 0 && at::GradMode::is_enabled()) {
+      return Output(ConvolveKeepingHaloApart(inputs[0], x, *own_, weight, bias, Geometry(x, weight)), tape);
+    }
     const at::Tensor y = runs_here() ? Kernel(x, weight, bias) : EmptyResult(context().compute_shape, {x, weight});
     return Output(y.to(read.scalar_type()), tape);
   }
@@ -63,6 +73,18 @@ class ConvLayer : public LayerModule {
  private:
   // On CPUs without AVX-512, LibTorch 1 has no transposed kernel of bfloat16.
   at::Tensor InKernelType(const at::Tensor& x) const { return transposed_ && x.is_cpu() ? InSumType(x) : x; }
+
+  // Where the part of this rank is in what the kernel reads, if that has a halo and the part is there as it is.
+  std::optional<Region> OwnPart() const {
+    const std::shared_ptr<Movement> halo = MovementOf(InputRole(0));
+    if (halo == nullptr) return std::nullopt;
+    for (const auto& [dim, reads] : context().reads[0]) {
+      if (reads.boundary.defined()) return std::nullopt;
+    }
+    const ExchangeSchedule& schedule = halo->forward_plan().direct();
+    std::optional<Region> own = OwnPartIn(schedule);
+    return own.has_value() && own->size != schedule.to_shape() ? own : std::nullopt;
+  }
 
   at::Tensor Bias(const at::Tensor& x, Tape& tape) const {
     const at::Tensor bias = Parameter(kRoleBias, tape);
@@ -108,7 +130,11 @@ class ConvLayer : public LayerModule {
 
   // Its groups are those of this rank.
   at::Tensor Convolution(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) const {
-    return Convolve(x, weight, bias, {stride_, padding_, dilation_, transposed_, Groups(x, weight)});
+    return Convolve(x, weight, bias, Geometry(x, weight));
+  }
+
+  ConvolutionGeometry Geometry(const at::Tensor& x, const at::Tensor& weight) const {
+    return {stride_, padding_, dilation_, transposed_, Groups(x, weight)};
   }
 
   // From what this rank's inputs give to, to its outputs: cells to add, or, negative, to leave out. Last dim first.
@@ -131,6 +157,7 @@ class ConvLayer : public LayerModule {
   std::vector<int64_t> padding_;           // by the kernel, per spatial dim
   std::vector<Window> windows_;            // per spatial dim; none if transposed
   std::vector<EdgeConvolution::Cut> cut_;  // dims whose edges are exchanged alone
+  std::optional<Region> own_;              // where the halo is kept apart
 };
 
 }  // namespace

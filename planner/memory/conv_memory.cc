@@ -94,6 +94,11 @@ LayerMemory MemoryOfConv(const LayerPlan& layer, const LayerSizes& sizes) {
   }
   k.memory.keeps = zeros;
   k.memory.backward_work = std::max<int64_t>(0, k.memory.backward_work - zeros);
+  if (sizes.halo_apart.has_value()) {
+    k.memory.keeps_value = true;
+    k.memory.keeps = BoundedProduct({*sizes.halo_apart, k.element});
+    k.memory.backward_work += k.in;  // put together again
+  }
   return k.memory;
 }
 

@@ -10,6 +10,7 @@
 #define ADJOIN_PLANNER_MEMORY_LAYER_MEMORY_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,9 @@ struct LayerSizes {
     }
   };
   std::vector<Edge> edge;
+  // Of a convolution that keeps its halo apart (LayerPlan.keeps_halo_apart): the elements of input 0 that are not the
+  // rank's own.
+  std::optional<int64_t> halo_apart;
   bool shared = false;    // each rank pools its own part, or has a part of each row of a softmax
   int64_t key_parts = 1;  // of an attention, which travel around
   int64_t heads = 0;      // of an attention, which this rank has
@@ -57,6 +61,7 @@ struct LayerMemory {
   // The kernel works in float32 where tensors are bfloat16: it reads a copy of input 0, and its output is copied.
   bool in_sum_type = false;
   std::vector<bool> keeps_input;
+  bool keeps_value = false;  // of input 0 not what is read, but the value that this is made of
   bool keeps_output = false;
   bool keeps_parameters = false;
   bool parameters_for_input = false;  // these are kept only where input 0 has a gradient, which alone needs them

@@ -16,6 +16,7 @@
 #include "primitives/geometry/distribution.h"
 #include "primitives/geometry/index_selection.h"
 #include "primitives/geometry/layout.h"
+#include "primitives/geometry/own_part.h"
 #include "primitives/geometry/reading.h"
 #include "primitives/geometry/traffic.h"
 #include "primitives/geometry/window.h"
@@ -85,6 +86,21 @@ absl::Status AddInputs(PlanGeometry& geometry, const ProgramPlan& program, const
   return absl::OkStatus();
 }
 
+// Sets LayerSizes.halo_apart where the convolution keeps its halo apart on this rank: its own part is in what it reads.
+absl::Status AddHaloApart(PlanGeometry& geometry, const ProgramPlan& program, const LayerPlan& layer, int rank,
+                          LocalSizes& local) {
+  const OperatorPlan* op = OperatorOf(program, layer, InputRole(0));
+  if (!layer.keeps_halo_apart() || op == nullptr || op->reading().empty()) return absl::OkStatus();
+  ADJOIN_ASSIGN_OR_RETURN(const MovementEnds* ends, geometry.EndsOf(*op));
+  if (!ReadsOwnPart(ends->from, ends->readings, ends->to, rank)) return absl::OkStatus();
+  for (const auto& [dim, reading] : ends->readings) {
+    if (IsCopied(reading, ends->to.BoxOf(rank)[dim], ends->from.shape()[dim])) return absl::OkStatus();
+  }
+  const int64_t halo = BoundedProduct(local.sizes.input[0]) - BoundedProduct(ends->from.LocalShape(rank));
+  if (halo > 0) local.sizes.halo_apart = halo;
+  return absl::OkStatus();
+}
+
 absl::Status AddParameters(PlanGeometry& geometry, const Plan& plan, const ProgramPlan& program, const LayerPlan& layer,
                            int rank, LocalSizes& local) {
   for (const ParameterUse& use : layer.parameter()) {
@@ -138,6 +154,7 @@ absl::StatusOr<LocalSizes> LocalSizesOf(const Plan& plan, const ProgramPlan& pro
   LocalSizes local;
   LayerSizes& sizes = local.sizes;
   ADJOIN_RETURN_IF_ERROR(AddInputs(*geometry, program, layer, rank, local));
+  ADJOIN_RETURN_IF_ERROR(AddHaloApart(*geometry, program, layer, rank, local));
   ADJOIN_ASSIGN_OR_RETURN(const Layout* compute, geometry->LayoutOf(layer.compute()));
   sizes.output = compute->LocalShape(rank);
   sizes.type = compute->dtype();

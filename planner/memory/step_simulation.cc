@@ -190,7 +190,12 @@ StepSimulation::Tensor StepSimulation::Forward(Step& step, const std::vector<Ten
     output = moved;
   }
   for (size_t i = 0; i < held.size(); ++i) {
-    if (keeps && step.memory.keeps_input[i]) {
+    if (keeps && i == 0 && step.memory.keeps_value) {
+      const Tensor value = values[step.input[0]];
+      ledger_.Hold(value);
+      step.kept.push_back(value);
+      ledger_.Drop(held[0]);
+    } else if (keeps && step.memory.keeps_input[i]) {
       step.kept.push_back(held[i]);
     } else {
       ledger_.Drop(held[i]);

@@ -20,6 +20,7 @@
 #include "planner/checks/spec_check.h"
 #include "planner/plan/extent_plan.h"
 #include "planner/plan/gradient_buckets.h"
+#include "planner/plan/halos_apart.h"
 #include "planner/plan/job_context.h"
 #include "planner/plan/operator_plan.h"
 #include "planner/plan/pipeline_stages.h"
@@ -145,6 +146,7 @@ absl::StatusOr<Plan> BuildExpanded(const JobSpec& user, const JobContext& job, c
       return AtField(FieldOf(status), absl::Status(status.code(), absl::StrCat(status.message(), of_batch)));
     }
   }
+  for (ProgramPlan& program : *plan.mutable_program()) ADJOIN_RETURN_IF_ERROR(KeepHalosApart(plan, &program));
   if (spec.kind() == TRAIN) {
     ADJOIN_RETURN_IF_ERROR(CheckSomethingTrains(spec, plan));
     ADJOIN_RETURN_IF_ERROR(CheckPipeline(spec, plan));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "primitives/geometry/exchange_schedule.h"
 #include "primitives/geometry/layout.h"
 #include "primitives/geometry/mesh.h"
+#include "primitives/geometry/own_part.h"
 #include "primitives/geometry/random_cases.h"
 #include "primitives/geometry/reading.h"
 #include "primitives/geometry/simulated_ranks.h"
@@ -185,6 +187,46 @@ TEST(WindowMovementPropertyTest, GivesEveryRankTheCellsThatItsOutputsRead) {
       EXPECT_EQ(MapIndices(c, rank, moved.at(rank), shape), ExpectedCells(c, rank)) << "rank " << rank;
     }
   }
+}
+
+// Returns the box of `cells`, a tensor of `shape`, that `part`, of `part_shape`, is, where each of the part's cells is
+// there once; they all differ.
+std::optional<Region> FindPart(const std::vector<int64_t>& cells, const std::vector<int64_t>& shape,
+                               const std::vector<int64_t>& part, const std::vector<int64_t>& part_shape) {
+  if (part.empty()) return std::nullopt;
+  for (const int64_t cell : part) {
+    if (std::count(cells.begin(), cells.end(), cell) != 1) return std::nullopt;
+  }
+  int64_t first = std::find(cells.begin(), cells.end(), part[0]) - cells.begin();
+  Region box{shape, part_shape};
+  for (size_t dim = shape.size(); dim-- > 0;) {
+    box.at[dim] = first % shape[dim];
+    first /= shape[dim];
+    if (box.at[dim] + part_shape[dim] > shape[dim]) return std::nullopt;
+  }
+  std::vector<int64_t> found;
+  ForEachCell(shape, box, [&](int64_t flat, const std::vector<int64_t>&) { found.push_back(cells[flat]); });
+  return found == part ? std::make_optional(box) : std::nullopt;
+}
+
+TEST(WindowMovementPropertyTest, FindsTheOwnPartInWhatIsRead) {
+  Draw draw = Draw::FromEnvironment();
+  int found = 0;
+  for (int i = 0; i < kCases / 2 && !HasFailure(); ++i) {
+    const Case c = RandomCase(draw);
+    SCOPED_TRACE(Describe(c));
+    const Tensors<int64_t> source = NumberedState(c.x);
+    const Tensors<int64_t> moved = Move(c.schedules, source);
+    for (int rank : c.x.mesh().ranks()) {
+      const ExchangeSchedule& schedule = c.schedules[rank];
+      const std::optional<Region> expected =
+          FindPart(moved.at(rank), schedule.to_shape(), source.at(rank), schedule.from_shape());
+      EXPECT_EQ(OwnPartIn(schedule), expected) << "rank " << rank;
+      EXPECT_EQ(ReadsOwnPart(c.x, c.windows, c.y, rank), expected.has_value()) << "rank " << rank;
+      found += expected.has_value() ? 1 : 0;
+    }
+  }
+  EXPECT_GT(found, kCases / 2);
 }
 
 TEST(WindowMovementPropertyTest, ReversedIsTheTranspose) {
