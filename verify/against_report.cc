@@ -7,11 +7,10 @@
 #include "absl/strings/str_join.h"
 #include "base/text_table.h"
 #include "verify/against.h"
+#include "verify/number_text.h"
 
 namespace adjoin {
 namespace {
-
-std::string NumberText(double number) { return number == 0 ? "0" : absl::StrFormat("%.1e", number); }
 
 // " on rank 1, global position (0, 3), is 0.5 instead of 0.25"
 std::string Where(const Difference& difference) {

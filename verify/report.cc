@@ -8,11 +8,10 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/text_table.h"
+#include "verify/number_text.h"
 
 namespace adjoin {
 namespace {
-
-std::string NumberText(double number) { return number == 0 ? "0" : absl::StrFormat("%.1e", number); }
 
 std::string Plural(int64_t count, const std::string& noun) {
   return absl::StrCat(count, " ", noun, count == 1 ? "" : "s");
