@@ -1,6 +1,5 @@
 #include "cli/found_data.h"
 
-#include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <numeric>
@@ -49,7 +48,7 @@ LargestVolume LargestOf(const Dataset& dataset, const SampleExtents& extents) {
   const auto cells = [&](int64_t sample) {
     return std::accumulate(extents[sample].begin(), extents[sample].end(), 1.0, std::multiplies<double>());
   };
-  const int64_t used = dataset.has_limit() ? std::min(extents.size(), dataset.limit()) : extents.size();
+  const int64_t used = UsedSamples(dataset, extents.size());
   int64_t largest = 0;
   for (int64_t sample = 1; sample < used; ++sample) {
     if (cells(sample) > cells(largest)) largest = sample;

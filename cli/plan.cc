@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <map>
@@ -24,6 +23,7 @@
 #include "planner/plan/plan_report.h"
 #include "planner/plan/plan_warnings.h"
 #include "planner/plan/planner.h"
+#include "planner/spec/sample_shape.h"
 #include "planner/spec/spec_include.h"
 #include "planner/time/cost_model.h"
 #include "worker/samples/sample_extents.h"
@@ -39,7 +39,7 @@ absl::Status CheckExtents(const JobSpec& spec, const std::map<std::string, Large
   for (const Dataset& dataset : spec.dataset()) {
     if (largest.count(dataset.name()) == 0) continue;
     const SampleExtents& extents = data.extents.at(dataset.name());
-    const int64_t used = dataset.has_limit() ? std::min(extents.size(), dataset.limit()) : extents.size();
+    const int64_t used = UsedSamples(dataset, extents.size());
     for (int64_t sample = 0; sample < used; ++sample) {
       ADJOIN_RETURN_IF_ERROR(check->Check(dataset.name(), extents.FileOf(sample), extents[sample]));
     }

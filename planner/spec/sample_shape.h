@@ -1,6 +1,7 @@
 // The shape of one sample of a data set, and the number of samples.
 //
 //   SampleShape(dataset, field);        // {1, 32, 32, 32}: a block's, where the data set has blocks
+//   UsedSamples(dataset, in_files);     // after `limit`
 //   SampleCount(dataset, in_files);     // after `limit` and `blocks`
 //   HasVaryingExtents(field);           // true of shape: [1, -1, -1, -1]
 #ifndef ADJOIN_PLANNER_SPEC_SAMPLE_SHAPE_H_
@@ -42,9 +43,14 @@ inline std::vector<int64_t> SampleShape(const Dataset& dataset, const Field& fie
   return shape;
 }
 
+// Returns how many samples of the files are used, the first ones, where they hold `in_files`.
+inline int64_t UsedSamples(const Dataset& dataset, int64_t in_files) {
+  return dataset.has_limit() ? std::min(dataset.limit(), in_files) : in_files;
+}
+
 // Returns the number of samples in an epoch, where the files hold `in_files`.
 inline int64_t SampleCount(const Dataset& dataset, int64_t in_files) {
-  const int64_t used = dataset.has_limit() ? std::min(dataset.limit(), in_files) : in_files;
+  const int64_t used = UsedSamples(dataset, in_files);
   return dataset.has_blocks() && used > 0 ? dataset.blocks().per_epoch() : used;
 }
 

@@ -1,6 +1,5 @@
 #include "worker/daemon/probe.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -100,7 +99,7 @@ class ExtentChecks {
     while (!HasVaryingExtents(dataset.field(varying))) ++varying;
     const Field& field = dataset.field(varying);
     const std::string where = absl::StrCat("data set '", dataset.name(), "', field '", field.name(), "'");
-    const int64_t used = dataset.has_limit() ? std::min(extents.size(), dataset.limit()) : extents.size();
+    const int64_t used = UsedSamples(dataset, extents.size());
     for (int64_t sample = 0; sample < used && !IsOver(); ++sample) {
       if (limits_.at) {
         limits_.at(absl::StrCat("planning the job for the extents of ", extents.FileOf(sample), " (", where, ")"), "");

@@ -26,7 +26,7 @@ absl::StatusOr<std::unique_ptr<SamplePositions>> SamplePositions::Create(const D
                                                                          const SampleExtents& extents) {
   ADJOIN_ASSIGN_OR_RETURN(Augment augment, ParseAugment(dataset));
   std::unique_ptr<SamplePositions> positions(new SamplePositions(dataset, seed, std::move(augment)));
-  positions->in_files_ = dataset.has_limit() ? std::min(dataset.limit(), in_files) : in_files;
+  positions->in_files_ = UsedSamples(dataset, in_files);
   positions->count_ = SampleCount(dataset, in_files);
   if (positions->count_ < 1) {
     return absl::InvalidArgumentError(absl::StrCat("data set \"", dataset.name(), "\" has no samples"));
