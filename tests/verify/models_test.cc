@@ -1,14 +1,18 @@
 // Jobs of one purpose each, on several numbers of ranks: verify finds no difference from what its own serial functions
-// make of the job's text. random_networks_test draws whole networks at random.
+// make of the job's text, unless a fault is planted. random_networks_test draws whole networks at random.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/substitute.h"
+#include "layers/builtin/builtin_layers.h"
+#include "layers/registry.h"
 #include "planner/spec/spec_parser.h"
+#include "tests/verify/faults.h"
 #include "verify/report.h"
 #include "verify/verify.h"
 
@@ -183,6 +187,52 @@ train { dataset: "data" batch: 3 steps: 1 optimizer { )",
     const auto result = Verify(*parsed, options);
     ASSERT_TRUE(result.ok()) << result.status() << text;
     EXPECT_FALSE(result->deviates()) << optimizer << ReportText(*result);
+  }
+}
+
+// A bias before a norm of each channel has no effect: the terms of its gradient, each some 1e10 here, cancel, and their
+// rounding is left.
+constexpr char kBiasBeforeNorm[] = R"job(kind: TRAIN ranks: 4
+layout { name: "grid" partition: [1, 1, 2, 2] }
+layer { name: "conv" input: "image" x: "grid" home: REPLICATED
+        conv { out_channels: 4 window { kernel: 3 pad_lo: 1 } } }
+layer { name: "norm" norm { kind: "instance" } }
+loss { kind: "mse" input: "norm" target: "wanted" weight: 1e10 reduction: "sum" }
+dataset { name: "data" field { name: "image" npy { path: "i" } shape: [2, 9, 8] }
+  field { name: "wanted" npy { path: "w" } shape: [4, 9, 8] } }
+train { dataset: "data" batch: 2 steps: 1 optimizer { sgd { lr: 0.1 } } }
+)job";
+
+TEST(GradientOfLargeTermsTest, TheirRoundingIsNoDeviation) {
+  const auto parsed = ParseSpec(kBiasBeforeNorm, "bias.textproto");
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  VerifyOptions options;
+  options.ranks = {2, 4};
+  const auto result = Verify(*parsed, options);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_FALSE(result->deviates()) << ReportText(*result);
+  ASSERT_EQ(result->runs.size(), 2);
+  for (const RanksResult& run : result->runs) {
+    ASSERT_TRUE(run.failure.ok()) << run.failure;
+    const Difference& bias = run.comparison.layers.at(0).gradients.at("conv.bias");
+    EXPECT_GT(std::abs(bias.found - bias.expected), kDefaultTolerance) << "too little to tell the terms' scale from 1";
+  }
+}
+
+TEST(GradientOfLargeTermsTest, AMissingSumOfThemIsFound) {
+  const auto parsed = ParseSpec(kBiasBeforeNorm, "bias.textproto");
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  VerifyOptions options;
+  options.ranks = {2, 4};
+  LayerRegistry layers = BuiltinLayers();
+  PlantFault("sync", "conv", options, layers);
+  const auto result = Verify(*parsed, options);
+  ASSERT_TRUE(result.ok()) << result.status();
+  ASSERT_EQ(result->runs.size(), 2);
+  for (const RanksResult& run : result->runs) {
+    ASSERT_TRUE(run.first.has_value()) << ReportText(*result);
+    EXPECT_EQ(run.first->layer, "conv");
+    EXPECT_EQ(run.first->what, "gradient of conv.bias");
   }
 }
 
