@@ -13,6 +13,7 @@
 #include <deque>
 #include <filesystem>
 #include <iostream>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -43,6 +44,8 @@ constexpr absl::Duration kCancel = absl::Seconds(30);  // until a cancelled job 
 constexpr absl::Duration kRetry = absl::Seconds(5);    // on loopback
 constexpr absl::Duration kWorker = absl::Seconds(60);  // until the worker has connected
 constexpr absl::Duration kAgain = absl::Milliseconds(20);
+constexpr absl::Duration kUnfit = absl::Seconds(30);  // until the worker can run ranks
+constexpr absl::Duration kLookAgain = absl::Milliseconds(200);
 constexpr uint32_t kMostSlots = 100000;  // as of adjoin-worker --slots
 constexpr size_t kLogLines = 20;
 constexpr absl::Duration kRefusal = absl::Seconds(2);  // for the other tasks to hear of it
@@ -172,23 +175,47 @@ void ShowLastLog(CoordinatorClient& client, const std::string& job) {
   if (!status.ok()) std::cerr << "adjoin: " << PrintableText(status.message()) << "\n";
 }
 
-// Waits until the cluster's worker is there, and compares its GPUs with what the job needs: no other worker will come.
-// Errors: kFailedPrecondition (they are too few); as of the client.
-absl::Status CheckGpus(const OwnCluster& cluster, CoordinatorClient& client, const JobSpec& spec) {
-  const uint64_t needed = uint64_t{spec.ranks()} * spec.resources().gpus();
+// Waits until the cluster's worker has connected; nothing where it has not in time, or the user interrupts.
+// Errors: as of Alive and the client.
+absl::StatusOr<std::optional<WorkerSummary>> ConnectedWorker(const OwnCluster& cluster, CoordinatorClient& client,
+                                                             const Watch& watch) {
   const Deadline deadline = Deadline::After(kWorker);
-  while (needed > 0 && !deadline.Expired()) {
+  while (!deadline.Expired() && !watch.interrupted()) {
     ADJOIN_RETURN_IF_ERROR(cluster.Alive());
     ADJOIN_ASSIGN_OR_RETURN(const ListJobsResponse list, client.ListJobs());
-    if (list.worker_size() == 0) {
-      absl::SleepFor(kAgain);
-      continue;
+    if (list.worker_size() > 0) return std::optional<WorkerSummary>(list.worker(0));
+    absl::SleepFor(kAgain);
+  }
+  return std::optional<WorkerSummary>();
+}
+
+// Compares the worker's GPUs with what the job needs: no other worker will come.
+// Errors: kFailedPrecondition (they are too few); as of ConnectedWorker.
+absl::Status CheckGpus(const OwnCluster& cluster, CoordinatorClient& client, const Watch& watch, const JobSpec& spec) {
+  const uint64_t needed = uint64_t{spec.ranks()} * spec.resources().gpus();
+  if (needed == 0) return absl::OkStatus();
+  ADJOIN_ASSIGN_OR_RETURN(const std::optional<WorkerSummary> worker, ConnectedWorker(cluster, client, watch));
+  if (!worker.has_value() || worker->gpus() >= needed) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("the job's ", spec.ranks(), " ranks need ", needed,
+                                                    " GPUs, resources.gpus of each, and this machine has ",
+                                                    worker->gpus(), " that work: -n N takes fewer ranks"));
+}
+
+// Waits until the worker can run ranks, as on a disk with space: no other worker will come, so that the job would wait
+// for ever. Returns early where the user interrupts.
+// Errors: kFailedPrecondition (it still cannot after kUnfit, and why); as of ConnectedWorker.
+absl::Status AwaitFitWorker(const OwnCluster& cluster, CoordinatorClient& client, const Watch& watch) {
+  Deadline deadline = Deadline::After(kUnfit);
+  for (bool told = false; !watch.interrupted(); told = true) {
+    ADJOIN_ASSIGN_OR_RETURN(const std::optional<WorkerSummary> worker, ConnectedWorker(cluster, client, watch));
+    if (!worker.has_value() || worker->state() != "unfit") return absl::OkStatus();
+    const std::string reason = absl::StrCat("this machine can run no ranks: ", PrintableText(worker->condition()));
+    if (!told) {
+      std::cerr << "adjoin: waits for at most " << absl::FormatDuration(kUnfit) << ": " << reason << std::endl;
+      deadline = Deadline::After(kUnfit);
     }
-    if (list.worker(0).gpus() >= needed) return absl::OkStatus();
-    return absl::FailedPreconditionError(absl::StrCat("the job's ", spec.ranks(), " ranks need ", needed,
-                                                      " GPUs, resources.gpus of each, and this machine"
-                                                      " has ",
-                                                      list.worker(0).gpus(), " that work: -n N takes fewer ranks"));
+    if (deadline.Expired()) return absl::FailedPreconditionError(reason);
+    absl::SleepFor(kLookAgain);
   }
   return absl::OkStatus();
 }
@@ -198,7 +225,7 @@ absl::StatusOr<int> RunOn(const OwnCluster& cluster, const CommandOptions& optio
                           int stop_fd, const LoadedSpec& loaded, const std::string& output_root, bool redraws) {
   CoordinatorClient client(options.client);
   Watch watch(stop_fd, cluster, options.client, client);
-  if (const absl::Status gpus = CheckGpus(cluster, client, loaded.parsed.spec); !gpus.ok()) {
+  if (const absl::Status gpus = CheckGpus(cluster, client, watch, loaded.parsed.spec); !gpus.ok()) {
     if (watch.interrupted()) return kExitCancelled;
     return gpus;
   }
@@ -207,6 +234,11 @@ absl::StatusOr<int> RunOn(const OwnCluster& cluster, const CommandOptions& optio
   ADJOIN_RETURN_IF_ERROR(cluster.Alive());
   if (!submitted.ok()) return AtIncludedFile(submitted.status(), loaded);
   if (!watch.SetJob(submitted->job_id())) return kExitCancelled;
+  if (const absl::Status fit = AwaitFitWorker(cluster, client, watch); !fit.ok()) {
+    if (watch.interrupted()) return kExitCancelled;
+    ADJOIN_RETURN_IF_ERROR(cluster.Alive());
+    return fit;
+  }
   JobDisplay display(redraws, options.color);
   const absl::StatusOr<JobSummary> end = ShowUntilEnd(options, client, submitted->job_id(), display);
   if (!end.ok()) {

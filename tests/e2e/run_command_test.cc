@@ -1,9 +1,13 @@
 // `adjoin run`: a job with real ranks and no daemons that run already. However the command ends, no process
 // remains, and no folder of state unless it was killed by SIGKILL.
+#include <errno.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -223,6 +227,52 @@ TEST_F(RunCommandTest, MistakesAreToldBeforeAnythingRuns) {
   EXPECT_THAT(refusal({"-n", "1"}), HasSubstr("job.textproto with --set:")) << "the coordinator's answer";
   EXPECT_THAT(refusal({"--set", "resources.max_ranks_per_node=1"}), HasSubstr("one node for all 2 ranks"));
   EXPECT_THAT(refusal({"--set", "resources.node_label[zone]=a"}), HasSubstr("has no labels"));
+}
+
+// The output root is a disk on which no space is left, a tmpfs of fewer bytes than a job's smallest files take.
+class RunOnFullDiskTest : public RunCommandTest {
+ protected:
+  void SetUp() override {
+    RunCommandTest::SetUp();
+    if (geteuid() != 0) GTEST_SKIP() << "only root can mount a tmpfs";
+    disk_ = folder_ + "/out";
+    fs::create_directories(disk_);
+    if (mount("tmpfs", disk_.c_str(), "tmpfs", 0, "size=32k") != 0) {
+      GTEST_SKIP() << "a tmpfs cannot be mounted here: " << strerror(errno);
+    }
+    mounted_ = true;
+  }
+  void TearDown() override {
+    if (mounted_) umount2(disk_.c_str(), MNT_DETACH);
+  }
+
+  std::string disk_;
+  bool mounted_ = false;
+};
+
+TEST_F(RunOnFullDiskTest, TheCommandEndsWithTheReason) {
+  auto child = Start({});
+  const auto code = child->Wait(Within(180));
+  ASSERT_TRUE(code.ok()) << code.status() << child->Output() << child->Errors();
+  EXPECT_EQ(*code, 1) << child->Output();
+  const std::string reason = "this machine can run no ranks: no space is left for the output root ";
+  EXPECT_THAT(child->Errors(),
+              AllOf(HasSubstr("waits for at most 30s: " + reason), HasSubstr("adjoin: error: " + reason)));
+  ExpectNothingIsLeft();
+}
+
+TEST_F(RunOnFullDiskTest, TheJobRunsWhenThereIsSpaceAgain) {
+  auto child = Start({});
+  const Deadline told = Within(120);
+  while (child->Errors().find("no space is left") == std::string::npos && !told.Expired()) {
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+  ASSERT_EQ(mount("tmpfs", disk_.c_str(), "tmpfs", MS_REMOUNT, "size=64m"), 0) << strerror(errno);
+  const auto code = child->Wait(Within(180));
+  ASSERT_TRUE(code.ok()) << code.status() << child->Output() << child->Errors();
+  EXPECT_EQ(*code, 0) << child->Output() << child->Errors();
+  EXPECT_TRUE(fs::exists(disk_ + "/models/line/model.safetensors"));
+  ExpectNothingIsLeft();
 }
 
 TEST_F(RunCommandTest, WithoutAnOutputDirAMistakeIsAtTheLineOfTheFile) {
