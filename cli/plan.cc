@@ -67,8 +67,10 @@ void ShowReport(const PlanReport& report, const PlanOptions& options) {
               << ". Name their folder with --data-root to see the last, smaller batch as well.\n";
   }
   std::cout << "plan " << report.plan() << std::endl;
-  if (shown != text)
-    std::cout << "Lines end in … where the terminal is too narrow: --wide shows them whole." << std::endl;
+  if (shown != text) {
+    std::cout << "Lines end in " << CutMark() << " where the terminal is too narrow: --wide shows them whole."
+              << std::endl;
+  }
 }
 
 // Writes the picture that the options ask for; false where they ask for none.
