@@ -1,7 +1,7 @@
 """A cc_library whose sources are compiled several at a time.
 
 Four fifths of the time that a source takes is its headers: protobuf's, gRPC's, LibTorch's. So the sources of a library are put
-together, up to eight to a file, which reads each header once. Messages and debuggers name the sources themselves.
+together, up to sixteen to a file, which reads each header once. Messages and debuggers name the sources themselves.
 
 `--define=grouped=no` compiles each source alone, which shows that each includes what it needs. --config=clang does so, and with
 it tools/fuzz.
@@ -11,7 +11,7 @@ Names in unnamed namespaces must differ within a library.
 
 load("@rules_cc//cc:defs.bzl", _cc_library = "cc_library")
 
-_MOST_IN_A_GROUP = 8
+_MOST_IN_A_GROUP = 16
 
 # The text of the sources instead of an #include of each: what a source includes is an input of all that depends on its library.
 _PUT_TOGETHER = '''

@@ -30,7 +30,7 @@ struct Flags {
   double seconds = 30;
 };
 
-absl::StatusOr<RateTable> Run(const Flags& flags) {
+absl::StatusOr<RateTable> RunCalibration(const Flags& flags) {
   TransportOptions options;
   options.rank = flags.rank;
   options.size = flags.ranks;
@@ -58,7 +58,7 @@ int RunCalibrateCommand(int argc, char** argv) {
   int code = 1;
   if (std::optional<int> wrong = ParseFlags(app, argc, argv)) {
     code = *wrong;
-  } else if (const absl::StatusOr<RateTable> rates = Run(flags); rates.ok()) {
+  } else if (const absl::StatusOr<RateTable> rates = RunCalibration(flags); rates.ok()) {
     std::cout << RatesText(*rates) << kCalibrationEnd;
     code = 0;
   } else {
