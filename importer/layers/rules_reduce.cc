@@ -12,7 +12,7 @@
 namespace adjoin {
 namespace {
 
-Layer FunctionOf(const std::string& fn) {
+Layer PlainFunction(const std::string& fn) {
   Layer layer;
   layer.mutable_activation()->set_fn(fn);
   return layer;
@@ -88,7 +88,7 @@ absl::Status AddReduced(const OpNode& node, LayerBuilder& builder, const Reduced
 absl::Status Sum(const OpNode& node, LayerBuilder& builder) { return AddReduced(node, builder, {"sum", {}, {}}); }
 absl::Status Variance(const OpNode& node, LayerBuilder& builder) { return AddReduced(node, builder, {"var", {}, {}}); }
 absl::Status Deviation(const OpNode& node, LayerBuilder& builder) {
-  return AddReduced(node, builder, {"var", {}, {FunctionOf("root")}});
+  return AddReduced(node, builder, {"var", {}, {PlainFunction("root")}});
 }
 absl::Status Extreme(const OpNode& node, LayerBuilder& builder) { return AddReduced(node, builder, {node.op, {}, {}}); }
 
@@ -96,8 +96,8 @@ absl::Status Extreme(const OpNode& node, LayerBuilder& builder) { return AddRedu
 // PyTorch the gradient of zeros is 0.
 absl::Status VectorNorm(const OpNode& node, LayerBuilder& builder) {
   const double order = node.Float(node.Has("ord") ? "ord" : "p", 2);
-  if (order == 2) return AddReduced(node, builder, {"sum", {FunctionOf("square")}, {FunctionOf("root")}});
-  if (order == 1) return AddReduced(node, builder, {"sum", {FunctionOf("abs")}, {}});
+  if (order == 2) return AddReduced(node, builder, {"sum", {PlainFunction("square")}, {PlainFunction("root")}});
+  if (order == 1) return AddReduced(node, builder, {"sum", {PlainFunction("abs")}, {}});
   return Unsupported("its order is ", order, "; right would be 2 or 1");
 }
 

@@ -160,14 +160,14 @@ const char* NameOf(ReduceOp reduce) {
   return "?";
 }
 
-struct Side {
+struct SideTotals {
   int64_t elements = 0;
   int64_t kept = 0;
   int ranks = 0;
 };
 
-Side SideOf(const std::vector<Transfer>& transfers, int rank) {
-  Side side;
+SideTotals SideOf(const std::vector<Transfer>& transfers, int rank) {
+  SideTotals side;
   for (const Transfer& transfer : transfers) {
     if (transfer.peer == rank) {
       side.kept += transfer.elements;
@@ -272,8 +272,8 @@ std::string MovementPlan::DescribeGroups() const {
 std::string MovementPlan::Describe() const {
   std::vector<std::string> parts;
   if (!groups_.empty() || !listed_.empty()) parts.push_back(DescribeGroups());
-  const Side sends = SideOf(direct_.sends(), rank());
-  const Side recvs = SideOf(direct_.recvs(), rank());
+  const SideTotals sends = SideOf(direct_.sends(), rank());
+  const SideTotals recvs = SideOf(direct_.recvs(), rank());
   if (sends.ranks > 0) parts.push_back(absl::StrCat("sends ", sends.elements, " elements to ", RanksText(sends.ranks)));
   if (recvs.ranks > 0) {
     const char* what = !direct_.accumulates()      ? "receives "
