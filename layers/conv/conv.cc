@@ -2,7 +2,8 @@
 //
 // The role "x" fetches exactly what this rank's outputs read, the physical boundary included, so the local kernel needs
 // no padding there; stride, dilation and uneven cuts need nothing special. Dims that the plan has no reading for are
-// padded by the kernel (edge_halo.h). A transposed kernel returns all that its inputs give to, which is then cut, or
+// padded by the kernel (edge_halo.h). For the backward pass, part and halo are kept together or apart, as the plan says
+// (part_with_halo.h). A transposed kernel returns all that its inputs give to, which is then cut, or
 // extended with zeros, to this rank's outputs. Local shapes, of this rank's share of the channels and groups:
 // x [n, ci, ...], weight [co, ci / groups, ...] (transposed: [ci, co / groups, ...]), bias [co] or empty, y [n, co,
 // ...].
@@ -54,7 +55,6 @@ class ConvLayer : public LayerModule {
     for (int dim = 2; dim < part.dims(); ++dim) {
       if (Moves(EdgeRole(dim))) cut_.push_back({dim, part[dim].lo > 0, part[dim].hi < compute.shape()[dim]});
     }
-    if (this->context().plan.keeps_halo_apart()) own_ = OwnPart();
   }
 
   at::Tensor Forward(const std::vector<at::Tensor>& inputs, Tape& tape) override {
@@ -63,8 +63,10 @@ class ConvLayer : public LayerModule {
     const at::Tensor x = InKernelType(read);
     const at::Tensor weight = Parameter(kRoleWeight, tape).to(x.scalar_type());
     const at::Tensor bias = Bias(x, tape);
-    if (runs_here() && own_.has_value() && weight.numel() > 0 && at::GradMode::is_enabled()) {
-      return Output(ConvolveKeepingHaloApart(inputs[0], x, *own_, weight, bias, Geometry(x, weight)), tape);
+    const bool is_kept = at::GradMode::is_enabled() && (x.requires_grad() || weight.requires_grad());
+    const std::optional<Region> own = is_kept && runs_here() && weight.numel() > 0 ? OwnPart() : std::nullopt;
+    if (own.has_value()) {
+      return Output(ConvolveKeepingHaloApart(inputs[0], x, *own, weight, bias, Geometry(x, weight)), tape);
     }
     const at::Tensor y = runs_here() ? Kernel(x, weight, bias) : EmptyResult(context().compute_shape, {x, weight});
     return Output(y.to(read.scalar_type()), tape);
@@ -74,8 +76,9 @@ class ConvLayer : public LayerModule {
   // On CPUs without AVX-512, LibTorch 1 has no transposed kernel of bfloat16.
   at::Tensor InKernelType(const at::Tensor& x) const { return transposed_ && x.is_cpu() ? InSumType(x) : x; }
 
-  // Where the part of this rank is in what the kernel reads, if that has a halo and the part is there as it is.
+  // Where this rank's part is in what the kernel reads; absent where the halo is not kept apart, or there is none.
   std::optional<Region> OwnPart() const {
+    if (!context().plan.keeps_halo_apart()) return std::nullopt;
     const std::shared_ptr<Movement> halo = MovementOf(InputRole(0));
     if (halo == nullptr) return std::nullopt;
     for (const auto& [dim, reads] : context().reads[0]) {
@@ -157,7 +160,6 @@ class ConvLayer : public LayerModule {
   std::vector<int64_t> padding_;           // by the kernel, per spatial dim
   std::vector<Window> windows_;            // per spatial dim; none if transposed
   std::vector<EdgeConvolution::Cut> cut_;  // dims whose edges are exchanged alone
-  std::optional<Region> own_;              // where the halo is kept apart
 };
 
 }  // namespace

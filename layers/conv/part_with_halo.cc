@@ -48,7 +48,8 @@ PartWithHalo CutAround(const Region& own, std::vector<int64_t> shape) {
 at::Tensor BoxOf(const at::Tensor& x, const Region& box) {
   at::Tensor cells = x;
   for (size_t dim = 0; dim < box.at.size(); ++dim) {
-    cells = cells.narrow(static_cast<int64_t>(dim), box.at[dim], box.size[dim]);
+    const auto at = static_cast<int64_t>(dim);
+    if (box.size[dim] != x.size(at)) cells = cells.narrow(at, box.at[dim], box.size[dim]);
   }
   return cells;
 }
@@ -102,10 +103,13 @@ class KeepingHaloApartFunction : public torch::autograd::Function<KeepingHaloApa
                                           .dilation = ctx->saved_data["dilation"].toIntVector(),
                                           .groups = ctx->saved_data["groups"].toInt(),
                                           .whole_blocks = ctx->saved_data["whole_blocks"].toBool()};
-    ConvolutionGradients made =
-        ConvolveBackward(gradients[0], PutTogether(part, halo, KeptInGraph<PartWithHalo>(ctx)), weight, geometry,
-                         {ctx->needs_input_grad(0), ctx->needs_input_grad(1),
-                          ctx->saved_data["biased"].toBool() && ctx->needs_input_grad(2)});
+    const PartWithHalo& cut = KeptInGraph<PartWithHalo>(ctx);
+    // The input's gradient needs no more than its shape.
+    const bool is_read = ctx->needs_input_grad(1) || at::GradMode::is_enabled();
+    const at::Tensor read = is_read ? PutTogether(part, halo, cut) : at::empty(cut.shape, part.options());
+    ConvolutionGradients made = ConvolveBackward(gradients[0], read, weight, geometry,
+                                                 {ctx->needs_input_grad(0), ctx->needs_input_grad(1),
+                                                  ctx->saved_data["biased"].toBool() && ctx->needs_input_grad(2)});
     variable_list results = {made.x, made.weight, made.bias};
     results.resize(3 + 1 + halo.size() + 2);  // the part, the halo, and what is no tensor have none
     return results;

@@ -4,7 +4,8 @@
 //   const at::Tensor read = halo->Apply(part, tape);                    // the part is the box `own` of it
 //   at::Tensor y = ConvolveKeepingHaloApart(part, read, own, weight, bias, geometry);
 //
-// The same numbers as Convolve(read, weight, bias, geometry), bit by bit, and so are the first gradients.
+// The same numbers as Convolve(read, weight, bias, geometry), bit by bit, and so are gradients that are not
+// differentiated again.
 #ifndef ADJOIN_LAYERS_CONV_PART_WITH_HALO_H_
 #define ADJOIN_LAYERS_CONV_PART_WITH_HALO_H_
 
@@ -15,8 +16,9 @@
 
 namespace adjoin {
 
-// `bias` may be undefined; `own` is smaller than `read`. The graph keeps `part`, copies of the cells around it, and
-// `weight`. Differentiable twice: the gradient goes to `read`, and where it is differentiated again to `part` as well.
+// `bias` may be undefined; `own`: the box of `read` that `part` is. The graph keeps `part`, copies of the cells around
+// it, and `weight`. Differentiable twice: the gradient goes to `read`, and where it is differentiated again to `part`
+// as well.
 at::Tensor ConvolveKeepingHaloApart(const at::Tensor& part, const at::Tensor& read, const Region& own,
                                     const at::Tensor& weight, const at::Tensor& bias,
                                     const ConvolutionGeometry& geometry);

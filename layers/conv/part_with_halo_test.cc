@@ -5,6 +5,7 @@
 #include <random>
 #include <vector>
 
+#include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/convolution.h>
 #include <ATen/ops/randn.h>
@@ -13,6 +14,8 @@
 
 #include "base/testing/test_seed.h"
 #include "gtest/gtest.h"
+#include "layers/conv/convolution_kernel.h"
+#include "primitives/geometry/exchange_schedule.h"
 
 namespace adjoin {
 namespace {

@@ -89,8 +89,9 @@ absl::Status AddInputs(PlanGeometry& geometry, const ProgramPlan& program, const
 // Sets LayerSizes.halo_apart where the convolution keeps its halo apart on this rank: its own part is in what it reads.
 absl::Status AddHaloApart(PlanGeometry& geometry, const ProgramPlan& program, const LayerPlan& layer, int rank,
                           LocalSizes& local) {
+  if (!layer.keeps_halo_apart()) return absl::OkStatus();
   const OperatorPlan* op = OperatorOf(program, layer, InputRole(0));
-  if (!layer.keeps_halo_apart() || op == nullptr || op->reading().empty()) return absl::OkStatus();
+  if (op == nullptr || op->reading().empty()) return absl::OkStatus();
   ADJOIN_ASSIGN_OR_RETURN(const MovementEnds* ends, geometry.EndsOf(*op));
   if (!ReadsOwnPart(ends->from, ends->readings, ends->to, rank)) return absl::OkStatus();
   for (const auto& [dim, reading] : ends->readings) {

@@ -64,6 +64,7 @@ std::set<uint32_t> MoveHalos(ProgramPlan& program) {
         }
         *program.mutable_value(value)->mutable_read() = program.op(op);
         layer.mutable_op()->DeleteSubrange(i, 1);
+        layer.clear_keeps_halo_apart();
         gone.insert(op);
         break;
       }

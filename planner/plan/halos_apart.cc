@@ -18,17 +18,22 @@ namespace {
 class Keepers {
  public:
   Keepers(const Plan& plan, const ProgramPlan& program, const std::vector<RecomputedRun>& recomputed)
-      : plan_(plan), program_(program), run_of_(program.layer_size(), kNotRecomputed) {
+      : plan_(plan), program_(program), run_of_(program.layer_size(), kNotRecomputed), users_(program.value_size()) {
     for (size_t run = 0; run < recomputed.size(); ++run) {
       for (int layer = recomputed[run].first; layer < recomputed[run].end; ++layer)
         run_of_[layer] = static_cast<int>(run);
     }
+    for (int layer = 0; layer < program.layer_size(); ++layer) {
+      users_[program.layer(layer).output()].push_back(layer);
+      for (const uint32_t input : program.layer(layer).input()) users_[input].push_back(layer);
+    }
   }
 
-  // Whether a layer but `reader` keeps input 0 of `reader` as long as that keeps it: both or none are computed again.
+  // Returns whether a layer other than `reader` keeps input 0 of `reader` as long as `reader` does: both are in one
+  // recomputed run, or neither is in any.
   absl::StatusOr<bool> KeepsInputOf(int reader) {
     const uint32_t value = program_.layer(reader).input(0);
-    for (int layer = 0; layer < program_.layer_size(); ++layer) {
+    for (const int layer : users_[value]) {
       if (layer == reader || run_of_[layer] != run_of_[reader]) continue;
       ADJOIN_ASSIGN_OR_RETURN(const bool keeps, Keeps(program_.layer(layer), value));
       if (keeps) return true;
@@ -40,17 +45,14 @@ class Keepers {
   static constexpr int kNotRecomputed = -1;
 
   absl::StatusOr<bool> Keeps(const LayerPlan& layer, uint32_t value) {
-    bool reads = false;
-    for (const uint32_t input : layer.input()) reads = reads || input == value;
-    const bool makes = layer.output() == value;
-    if ((!makes && !reads) || !program_.value(layer.output()).needs_grad()) return false;
-    // What a layer keeps does not depend on the rank.
+    if (!program_.value(layer.output()).needs_grad()) return false;
+    // On one rank. Where another does not keep it, that one's part and halo are no more than what is read there.
     ADJOIN_ASSIGN_OR_RETURN(const Layout* compute, geometry_.LayoutOf(layer.compute()));
     const int rank = compute->mesh().ranks()[0];
     ADJOIN_ASSIGN_OR_RETURN(const LocalSizes local, LocalSizesOf(plan_, program_, layer, rank, &geometry_));
     const LayerMemory memory = MemoryOf(layer, local.sizes);
     if (memory.in_sum_type) return false;  // it keeps copies of another type
-    if (makes) return memory.keeps_output && OperatorOf(program_, layer, kRoleOutput) == nullptr;
+    if (layer.output() == value) return memory.keeps_output && OperatorOf(program_, layer, kRoleOutput) == nullptr;
     for (int i = 0; i < layer.input_size(); ++i) {
       if (layer.input(i) == value && memory.keeps_input[i] && !local.moved[i]) return true;
     }
@@ -59,7 +61,8 @@ class Keepers {
 
   const Plan& plan_;
   const ProgramPlan& program_;
-  std::vector<int> run_of_;  // by layer
+  std::vector<int> run_of_;              // by layer
+  std::vector<std::vector<int>> users_;  // by value, the layers that make it or read it
   PlanGeometry geometry_;
 };
 
@@ -73,11 +76,15 @@ bool FetchesHalo(const ProgramPlan& program, const LayerPlan& layer) {
 }  // namespace
 
 absl::Status KeepHalosApart(const Plan& plan, ProgramPlan* program) {
-  if (!program->training()) return absl::OkStatus();
+  std::vector<int> candidates;
+  for (int layer = 0; layer < program->layer_size() && program->training(); ++layer) {
+    const LayerPlan& conv = program->layer(layer);
+    if (program->value(conv.output()).needs_grad() && FetchesHalo(*program, conv)) candidates.push_back(layer);
+  }
+  if (candidates.empty()) return absl::OkStatus();
   ADJOIN_ASSIGN_OR_RETURN(const std::vector<RecomputedRun> recomputed, RecomputedRuns(*program));
   Keepers keepers(plan, *program, recomputed);
-  for (int layer = 0; layer < program->layer_size(); ++layer) {
-    if (!FetchesHalo(*program, program->layer(layer))) continue;
+  for (const int layer : candidates) {
     ADJOIN_ASSIGN_OR_RETURN(const bool kept, keepers.KeepsInputOf(layer));
     if (kept) program->mutable_layer(layer)->set_keeps_halo_apart(true);
   }

@@ -104,7 +104,8 @@ class Timeline {
     std::vector<uint32_t> before, edges, after;          // operators, in order
     std::set<uint32_t> parameters;                       // those of `before` that move parameters ahead
     std::vector<double> began = {};                      // when these were started; empty: they are not
-    std::vector<double> adds;                            // gradients of values that several layers read
+    // Backward: gradients of values that several layers read, and parts that are put together with their halos.
+    std::vector<double> adds;
     bool needs_grad = false;
     std::vector<StepTime::Layer> time;  // by rank that is looked at
   };
@@ -218,6 +219,9 @@ absl::Status Timeline::Prepare(int index) {
     }
     step.edge_seconds.push_back(edges);
     double adds = 0;
+    // Part and halo are put together again, about as an addition takes.
+    if (local.sizes.halo_apart.has_value())
+      adds += model_.OfAdd(BoundedProduct(local.sizes.input[0]), local.sizes.type);
     for (int i = 0; i < layer.input_size(); ++i) {
       if (!program_.value(layer.input(i)).needs_grad() || read_.count(layer.input(i)) == 0) continue;
       adds += model_.OfAdd(BoundedProduct(local.sizes.input[i]), local.sizes.type);

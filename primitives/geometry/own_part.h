@@ -1,4 +1,4 @@
-// Where a rank's own part of a tensor is in what the rank reads of that tensor, halo included.
+// Finds a rank's own part of a tensor within what the rank reads of it, halo included.
 //
 //   MovementPlan halo = *MovementPlan::Build(Distribution::Of(x), *Distribution::Reads(x, readings, y), rank);
 //   std::optional<Region> own = OwnPartIn(halo.direct());   // the part is this box of what is read
