@@ -63,11 +63,7 @@ std::string CheckpointHomes::Reason(const JobRecord& job) const {
 void CheckpointHomes::BeginWhereItResumesFrom(JobRecord& job) const {
   const std::string& folder = job.spec.checkpoint().resume_from();
   if (folder.empty()) return;
-  const JobRecord* latest = nullptr;
-  for (const JobRecord* other : jobs_.All()) {
-    if (!other->has_checkpoint || other->home_workers.empty() || other->spec.checkpoint().dir() != folder) continue;
-    if (latest == nullptr || other->number > latest->number) latest = other;
-  }
+  const JobRecord* latest = jobs_.LatestWithCheckpointsIn(folder);
   if (latest == nullptr || !workers_.AnyKnownFor(job.spec.resources(), [&](const FreeSlots& worker) {
         return OutputRootOf(worker).ToString() == latest->home;
       })) {

@@ -334,6 +334,31 @@ TEST_F(CheckpointedJobsTest, AJobWhoseFolderNoNodeIsKnownToSeeRunsAnywhere) {
   EXPECT_EQ(WorkerOf(Submit(spec), 0), "worker-1") << "those who saw it are gone";
 }
 
+TEST_F(CheckpointedJobsTest, AJobResumesWhereTheLastJobOfTheFolderWroteHoweverThatIsWritten) {
+  ConnectOn(1, "worker-0", "one");
+  JobSpec writes = Spec("writes", 1);
+  writes.mutable_checkpoint()->set_dir("shared/ckpt");
+  const std::string first = Submit(writes);
+  Ready(1, first, 0);
+  SaysCheckpoint(1, first, 40);
+  ConnectOn(2, "worker-1", "two");
+  const std::string second = Submit(writes);
+  ASSERT_EQ(WorkerOf(second, 0), "worker-1");
+  Ready(2, second, 0);
+  SaysCheckpoint(2, second, 10);
+  JobSpec resumes = Spec("resumes", 1);
+  resumes.mutable_checkpoint()->set_resume_from("./shared//ckpt/");
+  const std::string third = Submit(resumes);
+  Ended(1, first, 0, "");
+  Cleared(1, first);
+  EXPECT_EQ(Job(third).state(), PENDING);
+  EXPECT_THAT(Job(third).reason(),
+              HasSubstr("nodes that share the output root of worker-1, where the checkpoints are"));
+  Ended(2, second, 0, "");
+  Cleared(2, second);
+  EXPECT_EQ(WorkerOf(third, 0), "worker-1");
+}
+
 TEST_F(CheckpointedJobsTest, AnOutputRootThatAnswersLateStaysTheHome) {
   ConnectOn(1, "worker-0", "");
   JobSpec spec = Restarted("net", 1);

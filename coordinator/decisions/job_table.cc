@@ -320,6 +320,19 @@ std::vector<JobRecord*> JobTable::SharingOutput(const JobRecord& job) {
   return others;
 }
 
+const JobRecord* JobTable::LatestWithCheckpointsIn(absl::string_view folder) const {
+  const std::set<uint64_t> numbers = folders_.JobsIn(folder);
+  for (auto number = numbers.rbegin(); number != numbers.rend(); ++number) {
+    const auto found = jobs_.find(*number);
+    if (found == jobs_.end()) continue;  // it is forgotten
+    const JobRecord& job = *found->second;
+    // Others may have this folder as their output_dir.
+    const bool writes_there = SameFolder(job.spec.checkpoint().dir(), folder) && !job.spec.checkpoint().dir().empty();
+    if (writes_there && job.has_checkpoint && !job.home_workers.empty()) return &job;
+  }
+  return nullptr;
+}
+
 uint64_t JobTable::ReplacedBy(const JobRecord& job) const {
   if (job.replaced_by != 0 || !LeftResults(job)) return job.replaced_by;
   // A store of an older release says nothing of it.

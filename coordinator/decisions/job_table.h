@@ -153,6 +153,9 @@ class JobTable {
   std::optional<OutputUse> UseOf(absl::string_view output_dir, uint64_t but = 0) const;
   // The other jobs with this job's output_dir that are not forgotten, by number.
   std::vector<JobRecord*> SharingOutput(const JobRecord& job);
+  // Finds the last submitted job that has checkpoints in this folder, and workers that see them; null where there is
+  // none.
+  const JobRecord* LatestWithCheckpointsIn(absl::string_view folder) const;
   // Finds the job whose results took the place of this one's; 0 where there is none.
   uint64_t ReplacedBy(const JobRecord& job) const;
   // The folders that the jobs write in.
