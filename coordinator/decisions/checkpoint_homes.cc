@@ -22,6 +22,8 @@ constexpr size_t kMostInOneTick = 20'000;
 // True where the home is a worker's whose output_id is not known.
 bool IsOfOneWorker(const std::string& home) { return absl::StartsWith(home, OutputRoot{.of_one = true}.ToString()); }
 
+bool Resumes(const JobRecord& job) { return !job.spec.checkpoint().resume_from().empty(); }
+
 }  // namespace
 
 bool CheckpointHomes::CouldStartOn(const JobRecord& job, const std::string& home,
@@ -40,30 +42,45 @@ bool CheckpointHomes::CouldEverStart(const JobRecord& job) const {
   return CouldStartOn(job, HomeOf(job), workers_.AllFor(job.spec.resources()));
 }
 
-bool CheckpointHomes::LacksHome(const JobRecord& job) const {
-  return job.state == PENDING && !job.held && job.has_checkpoint &&
-         !CouldStartOn(job, HomeOf(job), workers_.AllInTimeFor(job.spec.resources())) &&
-         CouldStartOn(job, InputHomeOf(job), workers_.AllFor(job.spec.resources()));
+CheckpointHomes::WithoutHome CheckpointHomes::Without(const JobRecord& job) const {
+  const bool resumes = Resumes(job) && !job.input_worker.empty();
+  const bool has_home = job.has_checkpoint || resumes;
+  const Resources& wanted = job.spec.resources();
+  if (job.state != PENDING || job.held || !has_home) return WithoutHome::kWaits;
+  if (CouldStartOn(job, HomeOf(job), workers_.AllInTimeFor(wanted))) return WithoutHome::kWaits;
+  const std::vector<FreeSlots> others = workers_.AllFor(wanted);
+  if (job.has_checkpoint && CouldStartOn(job, InputHomeOf(job), others)) return WithoutHome::kBeginsAnew;
+  return resumes && CouldStartOn(job, /*home=*/"", others) ? WithoutHome::kFails : WithoutHome::kWaits;
+}
+
+bool CheckpointHomes::LacksHome(const JobRecord& job) const { return Without(job) != WithoutHome::kWaits; }
+
+absl::Duration CheckpointHomes::GraceOf(WithoutHome without) const {
+  return without == WithoutHome::kFails ? options_.resume_grace : options_.home_grace;
+}
+
+std::string CheckpointHomes::Nodes(const JobRecord& job) const {
+  if (job.has_checkpoint) {
+    return absl::StrCat("nodes that share the output root of its checkpoints (", absl::StrJoin(job.home_workers, ", "),
+                        ")");
+  }
+  return absl::StrCat("nodes that share the output root of ", job.input_worker, ", where ",
+                      Resumes(job) ? "the checkpoints are that it resumes from" : "its weights are");
 }
 
 std::string CheckpointHomes::Reason(const JobRecord& job) const {
-  if (!job.has_checkpoint) {
-    return absl::StrCat(
-        "nodes that share the output root of ", job.input_worker, ", where ",
-        job.spec.checkpoint().resume_from().empty() ? "its weights are" : "the checkpoints are that it resumes from");
-  }
-  const std::string nodes =
-      absl::StrCat("nodes that share the output root of its checkpoints (", absl::StrJoin(job.home_workers, ", "), ")");
-  if (!LacksHome(job)) return nodes;
-  const absl::Duration left = absl::Ceil(job.home_usable + options_.home_grace - options_.Now(), absl::Seconds(1));
-  return absl::StrCat(nodes, "; without them it begins anew on others in ",
+  const WithoutHome without = Without(job);
+  if (without == WithoutHome::kWaits) return Nodes(job);
+  const absl::Duration left = absl::Ceil(job.home_usable + GraceOf(without) - options_.Now(), absl::Seconds(1));
+  return absl::StrCat(Nodes(job), "; without them it ",
+                      without == WithoutHome::kFails ? "fails in " : "begins anew on others in ",
                       absl::FormatDuration(std::max(absl::Seconds(1), left)));
 }
 
-void CheckpointHomes::BeginWhereItResumesFrom(JobRecord& job) const {
-  const std::string& folder = job.spec.checkpoint().resume_from();
-  if (folder.empty()) return;
-  const JobRecord* latest = jobs_.LatestWithCheckpointsIn(folder);
+void CheckpointHomes::BeginWhereItResumesFrom(JobRecord& job) {
+  if (!Resumes(job)) return;
+  Return(job);
+  const JobRecord* latest = jobs_.LatestWithCheckpointsIn(job.spec.checkpoint().resume_from());
   if (latest == nullptr || !workers_.AnyKnownFor(job.spec.resources(), [&](const FreeSlots& worker) {
         return OutputRootOf(worker).ToString() == latest->home;
       })) {
@@ -91,7 +108,7 @@ void CheckpointHomes::Keep(JobRecord& job) {
 
 void CheckpointHomes::Return(JobRecord& job) {
   job.home_usable = options_.Now();
-  if (job.has_checkpoint) homed_.insert(job.number);
+  if (job.has_checkpoint || Resumes(job)) homed_.insert(job.number);
   if (IsOfOneWorker(job.home)) alone_.insert(job.number);
 }
 
@@ -107,7 +124,7 @@ void CheckpointHomes::OutputKnown(const std::string& worker, const std::string& 
   }
 }
 
-bool CheckpointHomes::Tick() {
+bool CheckpointHomes::Tick(const std::function<void(JobRecord& job, const std::string& why)>& fail) {
   if (next_ == 0) {
     if (options_.Now() - looked_at_ < kBetweenLooksAtHomes) return false;
     looked_at_ = options_.Now();
@@ -125,11 +142,20 @@ bool CheckpointHomes::Tick() {
     }
     ++it;  // Leave takes the job out
     done += job->state == PENDING ? 1 + workers_.All().size() : 1;
-    if (!LacksHome(*job)) {
+    const WithoutHome without = Without(*job);
+    const absl::Duration gone = options_.Now() - job->home_usable;
+    if (without == WithoutHome::kWaits) {
       job->home_usable = options_.Now();
-    } else if (MayStart(*job, options_.Now()) && options_.Now() - job->home_usable >= options_.home_grace + unseen) {
-      Leave(*job);
+    } else if (MayStart(*job, options_.Now()) && gone >= GraceOf(without) + unseen) {
       changed = true;
+      if (without == WithoutHome::kBeginsAnew) {
+        Leave(*job);
+      } else {
+        fail(*job, absl::StrCat("waited ", absl::FormatDuration(absl::Floor(gone, absl::Seconds(1))), " for ",
+                                Nodes(*job), ", while others could have taken it: `adjoin retry ", job->id,
+                                "` when they are back, or submit it anew with a checkpoint.resume_from that other "
+                                "nodes have"));
+      }
     }
   }
   next_ = it == homed_.end() ? 0 : *it;
@@ -143,7 +169,8 @@ void CheckpointHomes::Leave(JobRecord& job) {
       job, "begins_anew",
       absl::StrCat("its checkpoints are on nodes that are gone: begins anew (they are with ",
                    absl::StrJoin(job.home_workers, ", "), ", not there for ", absl::FormatDuration(gone), ")"));
-  homed_.erase(job.number);
+  if (!Resumes(job)) homed_.erase(job.number);
+  job.home_usable = options_.Now();
   job.has_checkpoint = false;
   job.home.clear();
   job.home_workers.clear();

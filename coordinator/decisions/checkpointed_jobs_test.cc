@@ -359,6 +359,64 @@ TEST_F(CheckpointedJobsTest, AJobResumesWhereTheLastJobOfTheFolderWroteHoweverTh
   EXPECT_EQ(WorkerOf(third, 0), "worker-1");
 }
 
+TEST_F(CheckpointedJobsTest, AJobThatResumesWaitsForItsNodesForSoLongAndNoLonger) {
+  options_.resume_grace = absl::Seconds(20);
+  Restart();
+  ConnectOn(1, "worker-0", "one");
+  const std::string first = Submit(Checkpointed("first", 1));
+  Ready(1, first, 0);
+  SaysCheckpoint(1, first, 40);
+  ConnectOn(2, "worker-1", "two");
+  JobSpec spec = Spec("second", 1);
+  spec.mutable_checkpoint()->set_resume_from("first/ckpt");
+  const std::string second = Submit(spec);
+  Pass(30, {1, 2});
+  EXPECT_EQ(Job(second).state(), PENDING) << "its nodes are there, and busy";
+  EXPECT_THAT(Job(second).reason(), Not(HasSubstr("it fails in")));
+
+  service_->WorkerDisconnected(1, "gone");
+  Pass(10, {2});
+  EXPECT_EQ(Job(second).state(), PENDING);
+  EXPECT_THAT(Job(second).reason(), HasSubstr("; without them it fails in 10s"));
+  Restart();  // which begins that time anew
+  ConnectOn(3, "worker-1", "two");
+  Pass(15, {3});
+  EXPECT_EQ(Job(second).state(), PENDING);
+  Pass(10, {3});
+  EXPECT_EQ(Job(second).state(), FAILED);
+  EXPECT_THAT(Job(second).reason(),
+              AllOf(HasSubstr("waited 20s for nodes that share the output root of worker-0, where the checkpoints are "
+                              "that it resumes from, while others could have taken it"),
+                    HasSubstr(absl::StrCat("adjoin retry ", second))));
+
+  EXPECT_TRUE(service_->Retry(second).ok());
+  Settle();
+  EXPECT_EQ(Job(second).state(), PENDING) << "worker-1 still does not see them";
+  ConnectOn(4, "worker-2", "one");
+  EXPECT_EQ(WorkerOf(second, 0), "worker-2");
+}
+
+TEST_F(CheckpointedJobsTest, AJobThatLosesItsOwnCheckpointsAndThoseItResumedFromFails) {
+  options_.home_grace = options_.resume_grace = absl::Seconds(20);
+  Restart();
+  ConnectOn(1, "worker-0", "one");
+  const std::string first = Submit(Checkpointed("first", 1));
+  Ready(1, first, 0);
+  SaysCheckpoint(1, first, 40);
+  Ended(1, first, 0, "");
+  Cleared(1, first);
+  JobSpec spec = Restarted("second", 1);
+  spec.mutable_checkpoint()->set_resume_from("first/ckpt");
+  const std::string second = Submit(spec);
+  RunsWithCheckpointAndDies(1, second);
+  service_->WorkerDisconnected(1, "gone");
+  ConnectOn(2, "worker-1", "two");
+  Pass(200, {2});
+  EXPECT_EQ(Job(second).state(), FAILED) << "worker-1 has nothing that it could begin anew with";
+  EXPECT_THAT(Job(second).reason(), HasSubstr(" for nodes that share the output root of its checkpoints (worker-0)"));
+  EXPECT_THAT(Kinds(second), Not(Contains("begins_anew")));
+}
+
 TEST_F(CheckpointedJobsTest, AnOutputRootThatAnswersLateStaysTheHome) {
   ConnectOn(1, "worker-0", "");
   JobSpec spec = Restarted("net", 1);

@@ -42,6 +42,7 @@ struct CoordinationOptions {
   absl::Duration probe_timeout = absl::Seconds(30);   // for a worker to check a job's data files
   absl::Duration peer_failure_grace = absl::Seconds(1);
   absl::Duration home_grace = absl::Minutes(10);  // for a job to wait for the nodes that have its checkpoints
+  absl::Duration resume_grace = absl::Hours(1);   // likewise those of another job, without which it cannot begin
   ProgressLimits progress;
   uint32_t restarts_without_progress = 3;     // in a row end a job
   size_t max_queued_jobs = 100000;            // that wait; more are refused

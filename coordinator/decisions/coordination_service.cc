@@ -389,7 +389,11 @@ bool CoordinationService::Tick() {
   queue_.Tick();
   changed = attempts_.Tick() || changed;
   changed = submissions_.Tick() || changed;
-  if (queue_.is_open() && homes_.Tick()) {
+  const auto fail = [this](JobRecord& job, const std::string& why) {
+    starts_.Gone(job);
+    queue_.End(job, FAILED, why);
+  };
+  if (queue_.is_open() && homes_.Tick(fail)) {
     queue_.Wake();
     changed = true;
   }
