@@ -57,6 +57,12 @@ class Uploads final : public WorkerLink::Service {
     const bool came = changed_.Wait(mutex_, Deadline::After(absl::Seconds(20)), [&] { return came_.count(id) > 0; });
     return came ? came_[id] : "no upload";
   }
+  // How many bytes have come of it. Waits for `least`.
+  size_t AwaitBytes(const std::string& id, size_t least) {
+    absl::MutexLock lock(&mutex_);
+    changed_.Wait(mutex_, Deadline::After(absl::Seconds(20)), [&] { return bytes_[id] >= least; });
+    return bytes_[id];
+  }
   // Uploads whose bytes have come get no answer while this is true.
   void Hold(bool held) {
     absl::MutexLock lock(&mutex_);
@@ -74,6 +80,9 @@ class Uploads final : public WorkerLink::Service {
       total += chunk.total_bytes();
       data += chunk.data();
       error += chunk.error();
+      absl::MutexLock lock(&mutex_);
+      bytes_[id] = data.size();
+      changed_.NotifyAll();
     }
     if (error.empty() && total != static_cast<int64_t>(data.size())) error = "it has another size than was told";
     absl::MutexLock lock(&mutex_);
@@ -88,6 +97,7 @@ class Uploads final : public WorkerLink::Service {
   absl::Mutex mutex_;
   MonotonicCondition changed_;
   std::map<std::string, std::string> came_;
+  std::map<std::string, size_t> bytes_;
   bool held_ = false;
 };
 
@@ -157,6 +167,51 @@ TEST_F(ArtifactUploaderTest, AFileSystemThatDoesNotAnswerHoldsUpUploadsOfItsOwnF
   uploader.reset();
   EXPECT_FALSE(soon.Expired()) << "it waited for the file system";
   dead.End();
+}
+
+TEST_F(ArtifactUploaderTest, AFileSystemThatStopsInTheMiddleOfAFileEndsThatUploadAndNoOther) {
+  Put("model", "weights");
+  constexpr size_t kAnswered = 1 << 20;
+  DeadFileSystem stops(root_ + "/dead", StoppingFile{.name = "model", .bytes = 3 << 20, .answered = kAnswered});
+  if (!stops.ok()) GTEST_SKIP() << DeadFileSystem::kNeeds;
+  Uploads uploads;
+  ArtifactUploader::Options options;
+  options.files = {.of_one_mount = 2, .waiting_for_one = 0, .in_all = 3, .time = absl::Minutes(10)};
+  options.patience = absl::Seconds(2);
+  auto uploader = std::make_unique<ArtifactUploader>(
+      root_, [&] { return uploads.channel(); }, options);
+  for (const char* id : {"first", "second"}) uploader->Start(Request(id, "dead"));
+  for (const char* id : {"first", "second"}) {
+    EXPECT_EQ(uploads.Await(id), "error: the file system of folder 'dead' did not answer within 2s");
+    EXPECT_EQ(uploads.AwaitBytes(id, 0), kAnswered);
+  }
+  // They are still there.
+  uploader->Start(Request("third", "dead"));
+  EXPECT_THAT(uploads.Await("third"), HasSubstr("the worker sends many files already: try again later (2 others wait"));
+  uploader->Start(Request("good", "run"));
+  EXPECT_EQ(uploads.Await("good"), "weights");
+
+  const Deadline soon = Deadline::After(absl::Seconds(10));
+  uploader.reset();
+  EXPECT_FALSE(soon.Expired()) << "it waited for the file system";
+  stops.End();
+}
+
+TEST_F(ArtifactUploaderTest, TheEndWaitsForNoFileSystemThatStopsInTheMiddleOfAFile) {
+  constexpr size_t kAnswered = 1 << 20;
+  DeadFileSystem stops(root_ + "/dead", StoppingFile{.name = "model", .bytes = 3 << 20, .answered = kAnswered});
+  if (!stops.ok()) GTEST_SKIP() << DeadFileSystem::kNeeds;
+  Uploads uploads;
+  ArtifactUploader::Options options;
+  options.patience = absl::Hours(1);
+  auto uploader = std::make_unique<ArtifactUploader>(
+      root_, [&] { return uploads.channel(); }, options);
+  uploader->Start(Request("first", "dead"));
+  EXPECT_EQ(uploads.AwaitBytes("first", kAnswered), kAnswered);
+  const Deadline soon = Deadline::After(absl::Seconds(10));
+  uploader.reset();
+  EXPECT_FALSE(soon.Expired());
+  stops.End();
 }
 
 TEST_F(ArtifactUploaderTest, AFileThatIsSentWholeLeavesItsRoomToTheNext) {
