@@ -9,6 +9,8 @@
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/resource_quota.h>
 
+#include "absl/time/time.h"
+
 namespace adjoin {
 
 // The longest headers of a call; a token has about 60 bytes.
@@ -23,11 +25,18 @@ inline constexpr int kMaxServerThreads = 8000;
 // The most memory for messages in flight on all connections.
 inline constexpr size_t kMaxServerBytes = size_t{1} << 30;
 
-inline void SetServerLimits(grpc::ServerBuilder& builder) {
+// Times of one connection, also of a stranger's, who has no certificate.
+struct ConnectionLimits {
+  absl::Duration handshake = absl::Seconds(10);  // until TLS and HTTP/2 have begun, whatever is sent meanwhile
+  absl::Duration idle = absl::Minutes(2);        // without a call; a client connects again
+};
+
+inline void SetServerLimits(grpc::ServerBuilder& builder, const ConnectionLimits& limits = {}) {
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxCallsPerConnection);
-  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 10000);  // cuts off a client that sends nothing
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, 120000);  // no call for so long: a client connects again
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
+                             static_cast<int>(absl::ToInt64Milliseconds(limits.handshake)));
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, static_cast<int>(absl::ToInt64Milliseconds(limits.idle)));
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // two coordinators on one port would share its clients
   grpc::ResourceQuota quota("adjoin");
   quota.SetMaxThreads(kMaxServerThreads).Resize(kMaxServerBytes);

@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "base/printable_text.h"
-#include "base/security/server_limits.h"
 #include "base/status_macros.h"
 
 namespace adjoin {
@@ -34,8 +33,8 @@ void SetErrors(std::string* to) {
 
 absl::StatusOr<std::unique_ptr<grpc::Server>> StartServer(grpc::ServerBuilder& builder,
                                                           std::shared_ptr<grpc::ServerCredentials> credentials,
-                                                          Endpoint* listen) {
-  SetServerLimits(builder);
+                                                          Endpoint* listen, const ConnectionLimits& limits) {
+  SetServerLimits(builder, limits);
   int port = 0;
   builder.AddListeningPort(listen->ToString(), std::move(credentials), &port);
   std::string said;

@@ -12,13 +12,14 @@
 
 #include "absl/status/statusor.h"
 #include "base/endpoint.h"
+#include "base/security/server_limits.h"
 
 namespace adjoin {
 
 // Port 0 takes a free one, which `*listen` has afterwards. Errors: kUnavailable, with what would help.
 absl::StatusOr<std::unique_ptr<grpc::Server>> StartServer(grpc::ServerBuilder& builder,
                                                           std::shared_ptr<grpc::ServerCredentials> credentials,
-                                                          Endpoint* listen);
+                                                          Endpoint* listen, const ConnectionLimits& limits = {});
 
 }  // namespace adjoin
 

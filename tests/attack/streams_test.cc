@@ -1,9 +1,14 @@
-// Thousands of calls that are opened and left open, against a real coordinator over TLS: by clients without a
-// certificate, and by a user. Everybody else is served meanwhile.
+// Connections, and thousands of calls, that are opened and left open, against a real coordinator over TLS: by clients
+// without a certificate, and by a user. Everybody else is served meanwhile.
+#include <arpa/inet.h>
+#include <errno.h>
 #include <gmock/gmock.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 
 #include <algorithm>
 #include <atomic>
@@ -20,8 +25,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/endpoint.h"
 #include "base/security/certificates_fixture.h"
 #include "base/security/tls.h"
+#include "base/unique_fd.h"
 #include "proto/protocol.h"
 #include "tests/fault/fake_jobs.h"
 #include "tests/harness/leftovers.h"
@@ -163,6 +170,29 @@ class StreamsTest : public CertificatesTest {
 
   std::unique_ptr<LocalCluster> cluster_;
 };
+
+TEST_F(StreamsTest, ConnectionsThatSayNothingAreClosedAndHoldUpNobody) {
+  const auto endpoint = ParseEndpoint(cluster_->address());
+  ASSERT_TRUE(endpoint.ok()) << endpoint.status();
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(endpoint->port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  std::vector<UniqueFd> silent;
+  for (int i = 0; i < 300; ++i) {
+    silent.emplace_back(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    ASSERT_EQ(connect(silent.back().get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0) << i;
+  }
+  EXPECT_LT(PsTakes("user-alice"), absl::Seconds(10));
+  const timeval time = {60, 0};
+  for (const UniqueFd& fd : silent) {
+    setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &time, sizeof(time));
+    char byte = 0;
+    const ssize_t got = recv(fd.get(), &byte, 1, 0);
+    ASSERT_TRUE(got == 0 || (got < 0 && errno == ECONNRESET)) << "it is open still";
+  }
+  EXPECT_LT(PsTakes("user-alice"), absl::Seconds(10));
+}
 
 TEST_F(StreamsTest, EightThousandOfNobodyLeaveUsersServed) {
   const std::string job = SubmitAs("user-alice", "steps-100000x5ms");
