@@ -42,9 +42,9 @@
 namespace adjoin {
 namespace {
 
-constexpr char kProgram[] = "predict";
+constexpr char kPredictProgram[] = "predict";
 constexpr char kOutput[] = "output";
-constexpr int64_t kMostSamples = int64_t{1} << 20;
+constexpr int64_t kMostSamplesOfFile = int64_t{1} << 20;
 constexpr double kExactWhole = 9007199254740992;  // 2^53
 
 bool IsRealType(CellType type) {
@@ -102,17 +102,18 @@ absl::StatusOr<int64_t> BatchOf(const std::string& file, const SampleByName& sam
   for (const auto& [name, array] : sample) {
     if (name.rfind(kSampleInput, 0) != 0) continue;
     if (array.values.dim() == 0) return BadSampleArray(file, name, "is a scalar; its dim 0 should be the batch");
-    if (array.values.size(0) <= kMostSamples) return array.values.size(0);
+    if (array.values.size(0) <= kMostSamplesOfFile) return array.values.size(0);
     return BadSampleArray(
-        file, name, absl::StrCat("has a batch of ", array.values.size(0), "; it may have at most ", kMostSamples));
+        file, name,
+        absl::StrCat("has a batch of ", array.values.size(0), "; it may have at most ", kMostSamplesOfFile));
   }
   return absl::InvalidArgumentError(
       absl::StrCat(file, ": has no input; right would be an array input.<field> for each field that the model reads"));
 }
 
 absl::StatusOr<const ProgramPlan*> ProgramOf(const Plan& plan) {
-  if (const ProgramPlan* program = FindProgram(plan, kProgram)) return program;
-  return absl::InternalError(absl::StrCat("the plan has no program \"", kProgram, "\""));
+  if (const ProgramPlan* program = FindProgram(plan, kPredictProgram)) return program;
+  return absl::InternalError(absl::StrCat("the plan has no program \"", kPredictProgram, "\""));
 }
 
 // One number a sample is [batch, 1] in a job.

@@ -26,7 +26,7 @@ namespace {
 
 constexpr char kOther[] = "verify.other";  // a layer and field that make the layer's job a whole one
 constexpr char kLabel[] = "verify.label";
-constexpr char kProgram[] = "train";
+constexpr char kTrainProgram[] = "train";
 
 std::string FieldName(size_t input) { return absl::StrCat("verify.input.", input); }
 
@@ -103,7 +103,7 @@ class OneRank {
     ADJOIN_ASSIGN_OR_RETURN(Parameters parameters, Parameters::Create(made->plan_, 0));
     made->parameters_ = std::make_unique<Parameters>(std::move(parameters));
     ADJOIN_RETURN_IF_ERROR(made->Share(call));
-    ADJOIN_ASSIGN_OR_RETURN(made->network_, Network::Create(made->plan_, kProgram, made->communicator_.get(),
+    ADJOIN_ASSIGN_OR_RETURN(made->network_, Network::Create(made->plan_, kTrainProgram, made->communicator_.get(),
                                                             made->parameters_.get(), layers));
     return made;
   }
