@@ -101,7 +101,7 @@ TEST(StepMemoryTest, IsWhatTheAllocatorCounts) {
 }
 
 // A convolution of stride 2 over parts that are just large enough to stay where they are; without padding at the end,
-// it copies them with their halo, beside what the layer before it keeps.
+// it copies them with their halo.
 TEST(StepMemoryTest, PartsThatStayWhereTheyAreTakeLessThanCopiesOfThem) {
   at::set_num_threads(1);
   const StepNetwork c = {.name = "strided edges",

@@ -173,8 +173,7 @@ TEST_F(UNetMemoryTest, EachOfSeveralRanksNeedsItsShareAndHalos) {
     std::string partition;
     double most;  // times one rank's, over the number of ranks
   };
-  // Halos are a larger share of small parts, and what moves is a copy of what a relu keeps. Blocks of 8 channels leave
-  // less beside them.
+  // Halos are a larger share of small parts. Blocks of 8 channels leave less beside them.
   const double more = HasWideVectors() ? 0 : 0.02;
   for (const Case& c : {Case{2, "[1, 1, 1, 2, 1]", 1.06 + more}, Case{4, "[1, 1, 1, 2, 2]", 1.15 + more}}) {
     const auto found = PeakOf(data_, c.ranks, c.partition, /*recompute=*/false);
