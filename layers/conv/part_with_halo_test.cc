@@ -77,14 +77,16 @@ TEST(PartWithHaloTest, ValuesAndTwoGradientsAreThoseOfLibTorch) {
     const auto leaf = [](std::vector<int64_t> shape) { return at::randn(shape, at::kDouble).requires_grad_(); };
     const std::vector<at::Tensor> leaves = {leaf(c.shape), leaf(c.weight_shape), leaf({c.weight_shape[0]})};
     const at::Tensor bias = seed % 3 == 0 ? at::Tensor() : leaves[2];
-    const at::Tensor unused = (leaves[2] * leaves[2]).sum();  // so that it has a gradient without a bias, too
+    // So that it has a gradient without a bias, too.
+    const auto unused = [&] { return (leaves[2] * leaves[2]).sum(); };
     const at::Tensor expected = at::convolution(leaves[0], leaves[1], bias, c.geometry.stride, c.geometry.padding,
                                                 c.geometry.dilation, false, {0}, c.geometry.groups);
     // The part is made of what is read here; in a layer it is the other way round.
     const at::Tensor found =
         ConvolveKeepingHaloApart(PartOf(c, leaves[0]).clone(), leaves[0], c.own, leaves[1], bias, c.geometry);
     ASSERT_TRUE(found.equal(expected)) << "ADJOIN_TEST_SEED=" << seed;
-    const auto right = ResultAndGradients(expected + unused, leaves), is = ResultAndGradients(found + unused, leaves);
+    const auto right = ResultAndGradients(expected + unused(), leaves),
+               is = ResultAndGradients(found + unused(), leaves);
     for (size_t i = 0; i < right.size(); ++i) {
       ASSERT_LE((is[i] - right[i]).abs().max().item<double>(), 1e-12 * (1 + right[i].abs().max().item<double>()))
           << "result " << i << " ADJOIN_TEST_SEED=" << seed;
