@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "coordinator/decisions/coordination_fixture.h"
@@ -378,6 +379,11 @@ TEST_F(CheckpointedJobsTest, AJobThatResumesWaitsForItsNodesForSoLongAndNoLonger
   Pass(10, {2});
   EXPECT_EQ(Job(second).state(), PENDING);
   EXPECT_THAT(Job(second).reason(), HasSubstr("; without them it fails in 10s"));
+  service_->SetStoreHealth(absl::UnavailableError("the disk is full"));
+  Pass(60, {2});
+  service_->SetStoreHealth(absl::OkStatus());
+  Pass(2, {2});
+  EXPECT_EQ(Job(second).state(), PENDING) << "nobody could have taken it meanwhile";
   Restart();  // which begins that time anew
   ConnectOn(3, "worker-1", "two");
   Pass(15, {3});

@@ -67,7 +67,10 @@ void CoordinationService::SetStoreHealth(const absl::Status& health) {
   if (!health.ok()) {
     queue_.Close(std::string(health.message()));
   } else if (!queue_.is_open()) {
-    attempts_.ExtendStarts(queue_.Open());  // the messages that start their ranks were held back meanwhile
+    // Messages that start ranks were held back meanwhile, and jobs that wait for their nodes were not looked at.
+    const absl::Duration closed = queue_.Open();
+    attempts_.ExtendStarts(closed);
+    homes_.ForgivePause(closed);
   }
 }
 
