@@ -267,6 +267,9 @@ absl::Status Communicator::WaitForFailure(absl::Duration limit) {
   while (true) {
     // Progress, by which the transport learns what happened to other ranks.
     absl::Status progress = transport_->Flush(Deadline::After(kFailurePoll));
+    for (int peer = 0; peer < size() && progress.ok(); ++peer) {
+      if (peer != rank()) progress = transport_->Check(peer);
+    }
     if (!progress.ok() && !absl::IsDeadlineExceeded(progress)) Abort(std::move(progress));
     absl::MutexLock lock(&mutex_);
     const auto failed = [](absl::Status* failure) { return !failure->ok(); };

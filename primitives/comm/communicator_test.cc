@@ -211,7 +211,7 @@ TEST(CommunicatorTest, WaitsForTheFailureOfAnotherRank) {
         communicator.Abort(absl::DataLossError("the volume is damaged"));
         return absl::OkStatus();
       }
-      const absl::Status failure = communicator.WaitForFailure(absl::Seconds(30));
+      const absl::Status failure = communicator.WaitForFailure(absl::Seconds(10));
       if (communicator.status() != failure) return absl::InternalError("the failure was not kept");
       return failure;
     });
