@@ -267,6 +267,7 @@ TEST_F(RunOnFullDiskTest, TheJobRunsWhenThereIsSpaceAgain) {
   while (child->Errors().find("no space is left") == std::string::npos && !told.Expired()) {
     absl::SleepFor(absl::Milliseconds(10));
   }
+  ASSERT_FALSE(told.Expired()) << child->Errors();
   ASSERT_EQ(mount("tmpfs", disk_.c_str(), "tmpfs", MS_REMOUNT, "size=64m"), 0) << strerror(errno);
   const auto code = child->Wait(Within(180));
   ASSERT_TRUE(code.ok()) << code.status() << child->Output() << child->Errors();
