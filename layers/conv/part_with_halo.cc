@@ -31,7 +31,7 @@ PartWithHalo CutAround(const Region& own, std::vector<int64_t> shape) {
   for (size_t dim = 0; dim < cut.shape.size(); ++dim) {
     const int64_t end = own.at[dim] + own.size[dim];
     for (const bool before : {true, false}) {
-      // Of the part's extent in earlier dims, of all of it in later ones.
+      // It has the part's extent in earlier dims, all of what is read in later ones.
       Region box{std::vector<int64_t>(cut.shape.size(), 0), cut.shape};
       for (size_t earlier = 0; earlier < dim; ++earlier) {
         box.at[earlier] = own.at[earlier];

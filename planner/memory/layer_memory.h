@@ -43,8 +43,8 @@ struct LayerSizes {
     }
   };
   std::vector<Edge> edge;
-  // Of a convolution that keeps its halo apart (LayerPlan.keeps_halo_apart): the elements of input 0 that are not the
-  // rank's own.
+  // The elements of input 0 that are not the rank's own, where a convolution keeps its halo apart
+  // (LayerPlan.keeps_halo_apart).
   std::optional<int64_t> halo_apart;
   bool shared = false;    // each rank pools its own part, or has a part of each row of a softmax
   int64_t key_parts = 1;  // of an attention, which travel around

@@ -16,7 +16,7 @@
 namespace adjoin {
 namespace {
 
-// Of each movement in each direction, as Communicator::kMostAhead.
+// Executions of each movement in each direction that may be sent ahead, as Communicator::kMostAhead.
 constexpr int64_t kMostSentAhead = 2;
 
 }  // namespace
