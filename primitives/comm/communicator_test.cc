@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/deadline.h"
 #include "base/status_macros.h"
 #include "gtest/gtest.h"
 #include "primitives/geometry/distribution.h"
@@ -209,6 +210,7 @@ TEST(CommunicatorTest, WaitsForTheFailureOfAnotherRank) {
       Communicator communicator(&transport, &memory, {0, absl::Seconds(30)});
       if (transport.rank() == 0) {
         communicator.Abort(absl::DataLossError("the volume is damaged"));
+        transport.Flush(Deadline::After(absl::Seconds(10))).IgnoreError();  // a call of the transport tells the others
         return absl::OkStatus();
       }
       const absl::Status failure = communicator.WaitForFailure(absl::Seconds(10));
