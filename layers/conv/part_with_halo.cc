@@ -19,15 +19,16 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Where the part and the halo are in what is read.
+// Where the part and the halo are in what is read, and the convolution.
 struct PartWithHalo {
   std::vector<int64_t> shape;  // of what is read
   Region own;
+  ConvolutionGeometry geometry;
   std::vector<Region> around;  // boxes that do not meet, none empty, and with `own` are all of it
 };
 
-PartWithHalo CutAround(const Region& own, std::vector<int64_t> shape) {
-  PartWithHalo cut{std::move(shape), own, {}};
+PartWithHalo CutAround(const Region& own, const ConvolutionGeometry& geometry, std::vector<int64_t> shape) {
+  PartWithHalo cut{std::move(shape), own, geometry, {}};
   for (size_t dim = 0; dim < cut.shape.size(); ++dim) {
     const int64_t end = own.at[dim] + own.size[dim];
     for (const bool before : {true, false}) {
@@ -80,38 +81,28 @@ class KeepingHaloApartFunction : public torch::autograd::Function<KeepingHaloApa
  public:
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& read, const at::Tensor& weight,
                             const at::Tensor& bias, const at::Tensor& part, at::TensorList halo,
-                            const ConvolutionGeometry& geometry, std::shared_ptr<PartWithHalo> cut) {
+                            std::shared_ptr<PartWithHalo> cut) {
     variable_list kept = {part, weight};
     kept.insert(kept.end(), halo.begin(), halo.end());
     ctx->save_for_backward(std::move(kept));
-    ctx->saved_data["stride"] = geometry.stride;
-    ctx->saved_data["padding"] = geometry.padding;
-    ctx->saved_data["dilation"] = geometry.dilation;
-    ctx->saved_data["groups"] = geometry.groups;
-    ctx->saved_data["whole_blocks"] = geometry.whole_blocks;
     ctx->saved_data["biased"] = bias.numel() > 0;
-    KeepInGraph(ctx, std::move(cut));
-    return Convolve(read, weight, bias.numel() > 0 ? bias : at::Tensor(), geometry);
+    KeepInGraph(ctx, cut);
+    return Convolve(read, weight, bias.numel() > 0 ? bias : at::Tensor(), cut->geometry);
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list gradients) {
     variable_list halo = ctx->get_saved_variables();
     const at::Tensor part = halo[0], weight = halo[1];
     halo.erase(halo.begin(), halo.begin() + 2);
-    const ConvolutionGeometry geometry = {.stride = ctx->saved_data["stride"].toIntVector(),
-                                          .padding = ctx->saved_data["padding"].toIntVector(),
-                                          .dilation = ctx->saved_data["dilation"].toIntVector(),
-                                          .groups = ctx->saved_data["groups"].toInt(),
-                                          .whole_blocks = ctx->saved_data["whole_blocks"].toBool()};
     const PartWithHalo& cut = KeptInGraph<PartWithHalo>(ctx);
     // The input's gradient needs no more than its shape.
     const bool is_read = ctx->needs_input_grad(1) || at::GradMode::is_enabled();
     const at::Tensor read = is_read ? PutTogether(part, halo, cut) : at::empty(cut.shape, part.options());
-    ConvolutionGradients made = ConvolveBackward(gradients[0], read, weight, geometry,
+    ConvolutionGradients made = ConvolveBackward(gradients[0], read, weight, cut.geometry,
                                                  {ctx->needs_input_grad(0), ctx->needs_input_grad(1),
                                                   ctx->saved_data["biased"].toBool() && ctx->needs_input_grad(2)});
     variable_list results = {made.x, made.weight, made.bias};
-    results.resize(3 + 1 + halo.size() + 2);  // the part, the halo, and what is no tensor have none
+    results.resize(3 + 1 + halo.size() + 1);  // the part, the halo, and what is no tensor have none
     return results;
   }
 };
@@ -121,12 +112,12 @@ class KeepingHaloApartFunction : public torch::autograd::Function<KeepingHaloApa
 at::Tensor ConvolveKeepingHaloApart(const at::Tensor& part, const at::Tensor& read, const Region& own,
                                     const at::Tensor& weight, const at::Tensor& bias,
                                     const ConvolutionGeometry& geometry) {
-  auto cut = std::make_shared<PartWithHalo>(CutAround(own, read.sizes().vec()));
+  auto cut = std::make_shared<PartWithHalo>(CutAround(own, geometry, read.sizes().vec()));
   std::vector<at::Tensor> halo;
   for (const Region& box : cut->around) halo.push_back(BoxOf(read, box).clone());
   // A Function takes no undefined tensor.
   return KeepingHaloApartFunction::apply(read, weight, bias.defined() ? bias : at::empty({0}, read.options()), part,
-                                         at::TensorList(halo), geometry, std::move(cut));
+                                         at::TensorList(halo), std::move(cut));
 }
 
 }  // namespace adjoin

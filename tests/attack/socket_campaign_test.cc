@@ -138,7 +138,6 @@ class SocketCampaignTest : public SecurityTest {
     options.rank_binary = "worker/testing/fake-rank";
     options.worker_flags = {"--label", "honest=yes"};
     if (with_tls) {
-      // The coordinator keeps the newest 1,000 jobs of each user: those of the hostile one push out no other's.
       options.credentials = Credentials(Files("admin-root"));
       std::vector<std::string>& flags = options.coordinator.flags;
       for (const std::string& flag : Flags(Files("server"))) flags.push_back(flag);
@@ -149,7 +148,7 @@ class SocketCampaignTest : public SecurityTest {
         options.worker[node].flags = Flags(Files(absl::StrCat("worker-worker-", node)));
       }
     } else {
-      // The jobs of all local callers are those of one owner.
+      // The jobs of all local callers are those of one owner, of whom the coordinator would keep the newest 1,000.
       options.coordinator.flags = {"--keep-jobs", "100000", "--keep-jobs-total", "200000"};
     }
     auto cluster = LocalCluster::Start(kNodes, kSlots, options);

@@ -120,6 +120,32 @@ class ArtifactUploaderTest : public ::testing::Test {
     request.set_name(name);
     return request;
   }
+  // `folder` is of a file system that stops after `sent` bytes of a file.
+  void ExpectHoldsUpItsOwnFilesOnly(const std::string& folder, size_t sent) {
+    Put("model", "weights");
+    Uploads uploads;
+    ArtifactUploader::Options options;
+    options.files = {.of_one_mount = 2, .waiting_for_one = 0, .in_all = 3, .time = absl::Minutes(10)};
+    options.patience = absl::Seconds(2);
+    auto uploader = std::make_unique<ArtifactUploader>(
+        root_, [&] { return uploads.channel(); }, options);
+    for (const char* id : {"first", "second"}) uploader->Start(Request(id, folder));
+    for (const char* id : {"first", "second"}) {
+      EXPECT_EQ(uploads.Await(id),
+                absl::StrCat("error: the file system of folder '", folder, "' did not answer within 2s"));
+      EXPECT_EQ(uploads.AwaitBytes(id, sent), sent);
+    }
+    // They are still there.
+    uploader->Start(Request("third", folder));
+    EXPECT_THAT(uploads.Await("third"),
+                HasSubstr("the worker sends many files already: try again later (2 others wait"));
+    uploader->Start(Request("good", "run"));
+    EXPECT_EQ(uploads.Await("good"), "weights");
+
+    const Deadline soon = Deadline::After(absl::Seconds(10));
+    uploader.reset();
+    EXPECT_FALSE(soon.Expired()) << "it waited for the file system";
+  }
 
   std::string root_;
 };
@@ -144,56 +170,17 @@ TEST_F(ArtifactUploaderTest, AFileComesWholeAndOneThatIsMissingAsAnError) {
 }
 
 TEST_F(ArtifactUploaderTest, AFileSystemThatDoesNotAnswerHoldsUpUploadsOfItsOwnFilesOnly) {
-  Put("model", "weights");
   DeadFileSystem dead(root_ + "/dead");
   if (!dead.ok()) GTEST_SKIP() << DeadFileSystem::kNeeds;
-  Uploads uploads;
-  ArtifactUploader::Options options;
-  options.files = {.of_one_mount = 2, .waiting_for_one = 0, .in_all = 3, .time = absl::Minutes(10)};
-  options.patience = absl::Seconds(2);
-  auto uploader = std::make_unique<ArtifactUploader>(
-      root_, [&] { return uploads.channel(); }, options);
-  for (const char* id : {"first", "second"}) uploader->Start(Request(id, "dead/run"));
-  for (const char* id : {"first", "second"}) {
-    EXPECT_EQ(uploads.Await(id), "error: the file system of folder 'dead/run' did not answer within 2s");
-  }
-  // They are still there.
-  uploader->Start(Request("third", "dead/run"));
-  EXPECT_THAT(uploads.Await("third"), HasSubstr("the worker sends many files already: try again later (2 others wait"));
-  uploader->Start(Request("good", "run"));
-  EXPECT_EQ(uploads.Await("good"), "weights");
-
-  const Deadline soon = Deadline::After(absl::Seconds(10));
-  uploader.reset();
-  EXPECT_FALSE(soon.Expired()) << "it waited for the file system";
+  ExpectHoldsUpItsOwnFilesOnly("dead/run", 0);
   dead.End();
 }
 
-TEST_F(ArtifactUploaderTest, AFileSystemThatStopsInTheMiddleOfAFileEndsThatUploadAndNoOther) {
-  Put("model", "weights");
+TEST_F(ArtifactUploaderTest, AFileSystemThatStopsInTheMiddleOfAFileHoldsUpUploadsOfItsOwnFilesOnly) {
   constexpr size_t kAnswered = 1 << 20;
   DeadFileSystem stops(root_ + "/dead", StoppingFile{.name = "model", .bytes = 3 << 20, .answered = kAnswered});
   if (!stops.ok()) GTEST_SKIP() << DeadFileSystem::kNeeds;
-  Uploads uploads;
-  ArtifactUploader::Options options;
-  options.files = {.of_one_mount = 2, .waiting_for_one = 0, .in_all = 3, .time = absl::Minutes(10)};
-  options.patience = absl::Seconds(2);
-  auto uploader = std::make_unique<ArtifactUploader>(
-      root_, [&] { return uploads.channel(); }, options);
-  for (const char* id : {"first", "second"}) uploader->Start(Request(id, "dead"));
-  for (const char* id : {"first", "second"}) {
-    EXPECT_EQ(uploads.Await(id), "error: the file system of folder 'dead' did not answer within 2s");
-    EXPECT_EQ(uploads.AwaitBytes(id, 0), kAnswered);
-  }
-  // They are still there.
-  uploader->Start(Request("third", "dead"));
-  EXPECT_THAT(uploads.Await("third"), HasSubstr("the worker sends many files already: try again later (2 others wait"));
-  uploader->Start(Request("good", "run"));
-  EXPECT_EQ(uploads.Await("good"), "weights");
-
-  const Deadline soon = Deadline::After(absl::Seconds(10));
-  uploader.reset();
-  EXPECT_FALSE(soon.Expired()) << "it waited for the file system";
+  ExpectHoldsUpItsOwnFilesOnly("dead", kAnswered);
   stops.End();
 }
 
