@@ -11,6 +11,7 @@
 #include <ATen/ops/empty.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "layers/conv/unread_tensor.h"
 #include "layers/kept_in_graph.h"
 
 namespace adjoin {
@@ -77,6 +78,25 @@ at::Tensor PutTogether(const at::Tensor& part, const variable_list& halo, const 
   return read;
 }
 
+ConvolutionGradients Gradients(const at::Tensor& of_result, const at::Tensor& part, const variable_list& halo,
+                               const at::Tensor& weight, const PartWithHalo& cut, ConvolutionGradientsWanted wanted) {
+  if (at::GradMode::is_enabled())
+    return ConvolveBackward(of_result, PutTogether(part, halo, cut), weight, cut.geometry, wanted);
+  // What is put together is gone before the input's gradient is made, which needs no more than the shape.
+  ConvolutionGradients made;
+  ConvolutionGradientsWanted left = wanted;
+  if (wanted.weight) {
+    made = ConvolveBackward(of_result, PutTogether(part, halo, cut), weight, cut.geometry, {false, true, wanted.bias});
+    left.weight = left.bias = false;
+  }
+  if (!left.x && !left.bias) return made;
+  const ConvolutionGradients others =
+      ConvolveBackward(of_result, UnreadTensor(cut.shape, part.options()), weight, cut.geometry, left);
+  made.x = others.x;
+  if (left.bias) made.bias = others.bias;
+  return made;
+}
+
 class KeepingHaloApartFunction : public torch::autograd::Function<KeepingHaloApartFunction> {
  public:
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& read, const at::Tensor& weight,
@@ -95,12 +115,9 @@ class KeepingHaloApartFunction : public torch::autograd::Function<KeepingHaloApa
     const at::Tensor part = halo[0], weight = halo[1];
     halo.erase(halo.begin(), halo.begin() + 2);
     const PartWithHalo& cut = KeptInGraph<PartWithHalo>(ctx);
-    // The input's gradient needs no more than its shape.
-    const bool is_read = ctx->needs_input_grad(1) || at::GradMode::is_enabled();
-    const at::Tensor read = is_read ? PutTogether(part, halo, cut) : at::empty(cut.shape, part.options());
-    ConvolutionGradients made = ConvolveBackward(gradients[0], read, weight, cut.geometry,
-                                                 {ctx->needs_input_grad(0), ctx->needs_input_grad(1),
-                                                  ctx->saved_data["biased"].toBool() && ctx->needs_input_grad(2)});
+    const ConvolutionGradients made = Gradients(gradients[0], part, halo, weight, cut,
+                                                {ctx->needs_input_grad(0), ctx->needs_input_grad(1),
+                                                 ctx->saved_data["biased"].toBool() && ctx->needs_input_grad(2)});
     variable_list results = {made.x, made.weight, made.bias};
     results.resize(3 + 1 + halo.size() + 1);  // the part, the halo, and what is no tensor have none
     return results;

@@ -97,7 +97,6 @@ LayerMemory MemoryOfConv(const LayerPlan& layer, const LayerSizes& sizes) {
   if (sizes.halo_apart.has_value()) {
     k.memory.keeps_value = true;
     k.memory.keeps = BoundedProduct({*sizes.halo_apart, k.element});
-    k.memory.backward_work += k.in;  // put together again
   }
   return k.memory;
 }

@@ -284,7 +284,10 @@ void StepSimulation::Backward(Step& step, std::vector<Tensor>& gradients, bool a
   for (const Parameter& parameter : step.parameter) {
     of_parameters.push_back(parameter.trained ? NewTensor(parameter.bytes, MemoryPart::kGradients, step.layer) : kNone);
   }
-  ledger_.Drop(NewTensor(step.memory.backward_work, MemoryPart::kWork, step.layer));
+  int64_t work = step.memory.backward_work;
+  // What was read is made again of the value, and gone before the gradient in its place is made.
+  if (step.memory.keeps_value && !step.read[0].needs_grad) work += step.read[0].bytes;
+  ledger_.Drop(NewTensor(work, MemoryPart::kWork, step.layer));
   if (copy != kNone) ledger_.Drop(copy);
   if (g != kNone) ledger_.Drop(g);
   for (const Tensor tensor : std::exchange(step.kept, {})) ledger_.Drop(tensor);
