@@ -58,18 +58,24 @@ LayerMemory MemoryOfAttention(const LayerPlan& layer, const LayerSizes& sizes) {
   return k.memory;
 }
 
-// As attention, but the scores of each window are kept.
+// As attention, but the scores of each window are kept. Windows are whole, so a rank may attend to more cells than it
+// returns, or to none.
 LayerMemory MemoryOfWindowAttention(const LayerPlan& layer, const LayerSizes& sizes) {
   LayerKernel k(layer, sizes);
   k.memory.keeps_input[0] = k.memory.keeps_parameters = true;
   const WindowAttention& attention = layer.spec().window_attention();
   const int64_t cells = BoundedProduct({attention.window().begin(), attention.window().end()});
-  const int64_t positions =
-      BoundedProduct(sizes.output) / std::max<int64_t>(1, sizes.output.empty() ? 1 : sizes.output.back());
+  const LayerSizes::Shape& x = sizes.input[0];
+  const int64_t positions = BoundedProduct(x) / std::max<int64_t>(1, x.empty() ? 1 : x.back());
   const int64_t scores = BoundedProduct({positions, cells, attention.heads(), k.element});
-  k.memory.keeps = 5 * k.out + scores;
+  // What is added to the scores differs by window where windows are shifted, and is the same for all samples.
+  const auto& shift = attention.shift();
+  const bool shifted = std::any_of(shift.begin(), shift.end(), [](int64_t cells) { return cells != 0; });
+  const int64_t added = shifted ? scores / std::max<int64_t>(1, x.empty() ? 1 : x[0]) : 0;
+  k.memory.keeps = 4 * k.in + k.out + scores;
   k.memory.forward_work = 2 * scores;
-  k.memory.backward_work = 4 * k.out + 2 * scores;
+  // The scores' gradients, or, when these are gone, those of queries, keys and values.
+  k.memory.backward_work = std::max({int64_t{0}, 2 * scores - k.in, 3 * k.in - scores + added});
   return k.memory;
 }
 

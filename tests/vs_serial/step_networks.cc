@@ -259,18 +259,21 @@ std::vector<StepNetwork> StepNetworks() {
                      64,
                      " dtype: \"int64\""});
   }
-  {
+  const auto swin = [](const std::string& window, const std::string& shift) {
     NetworkText n;
     n.Add("linear { out_features: 32 }");
-    for (const char* shift : {"", "shift: [2, 2]"}) {
+    for (const std::string& shifted : {std::string(), absl::StrCat("shift: ", shift)}) {
       const std::string before = n.last();
-      n.Norm("layer", "dim: 3").Add(absl::StrCat("window_attention { heads: 4 window: [4, 4] ", shift, " }"));
+      n.Norm("layer", "dim: 3").Add(absl::StrCat("window_attention { heads: 4 window: ", window, " ", shifted, " }"));
       n.Add("add { }", {before, n.last()});
       const std::string middle = n.last();
       n.Norm("layer", "dim: 3").Add("linear { out_features: 128 }").Fn("gelu").Add("linear { out_features: 32 }");
       n.Add("add { }", {middle, n.last()});
     }
-    n.Add("linear { out_features: 3 }");
+    return n.Add("linear { out_features: 3 }");
+  };
+  {
+    const NetworkText n = swin("[4, 4]", "[2, 2]");
     cases.push_back({"Swin",
                      n.text(),
                      n.last(),
@@ -278,6 +281,18 @@ std::vector<StepNetwork> StepNetworks() {
                      {"[1, 1, 1, 1]", "[2, 1, 1, 1]", "[1, 2, 1, 1]", "[1, 1, 2, 1]", "[1, 2, 2, 1]"},
                      "mse",
                      {32, 32, 3},
+                     4});
+  }
+  {
+    // Windows reach beyond the last cells, and there are fewer of them than ranks.
+    const NetworkText n = swin("[8, 8]", "[4, 4]");
+    cases.push_back({"Swin of few windows",
+                     n.text(),
+                     n.last(),
+                     {16, 42, 3},
+                     {"[1, 1, 1, 1]", "[2, 1, 1, 1]", "[1, 2, 1, 1]", "[1, 4, 1, 1]", "[1, 2, 2, 1]"},
+                     "mse",
+                     {16, 42, 3},
                      4});
   }
   {
